@@ -1,0 +1,1 @@
+"""The engine: performs takes. Knows torch; knows nothing of any page."""

@@ -1,0 +1,109 @@
+"""What the engine needs from a model family, whatever its shape.
+
+A family turns one piece of a line into sound. Families with frames (codes, one row of them a step) share
+`engine/stepping.py`; a family that makes samples directly yields them itself. From `Sound` upwards they are
+alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from engine.take import Character, Sampling, Spoken, Status
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a family can do. Asking for anything else is a RequestError that says so."""
+
+    clone: bool
+    describe: bool
+    history: bool
+    seeds: bool
+    languages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sound:
+    """Samples float32 [n] in -1..1 that `frames` new frames became."""
+
+    samples: np.ndarray
+    frames: int
+
+
+class Clock:
+    """Stamps of one take, in seconds since it was made; the first stamp of a name stays."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self.stamps: dict[str, float] = {}
+        self.spans: dict[str, float] = {}
+
+    def now(self) -> float:
+        return time.perf_counter() - self._start
+
+    def stamp(self, name: str) -> None:
+        self.stamps.setdefault(name, self.now())
+
+    def add(self, name: str, seconds: float) -> None:
+        self.spans[name] = self.spans.get(name, 0.0) + seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """One piece of a line, ready for a family: every reference is codes, every limit is a number.
+
+    `index` counts the pieces of a line from 0 and is part of what a seed means. `due` tells whether the
+    take's deadline has passed.
+    """
+
+    text: str
+    index: int
+    character: Character
+    history: tuple[Spoken, ...]
+    sampling: Sampling
+    seed: int
+    max_frames: int
+    due: Callable[[], bool] = lambda: False
+    clock: Clock = field(default_factory=Clock)
+
+
+@dataclass(frozen=True, eq=False)
+class PieceEnd:
+    """How a piece ended: `reason` stop, length or deadline; codes int64 [codebooks, frames] or None."""
+
+    reason: str
+    frames: int
+    codes: np.ndarray | None
+    flags: tuple[str, ...] = ()
+
+
+class Family(Protocol):
+    """One loaded model. Immutable once loaded: everything a take changes lives in the take.
+
+    `hop` is samples per frame at `sample_rate` Hz; a family without frames names the grain
+    of its own timing, and 0 codebooks.
+    """
+
+    name: str
+    revision: str
+    capabilities: Capabilities
+    sample_rate: int
+    hop: int
+    num_codebooks: int
+    codebook_size: int
+    max_piece_frames: int
+
+    def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
+        """Raise RequestError where words, codes or names of a request break this family's rules."""
+
+    def encode(self, samples: np.ndarray) -> np.ndarray:
+        """Codes int64 [codebooks, frames] of samples float32 [n] at `sample_rate`."""
+
+    def speak(self, piece: Piece) -> Iterator[Status | Sound]:
+        """Perform one piece; the generator returns a PieceEnd. Closing it stops the work at once."""
