@@ -1,0 +1,196 @@
+"""One take's state and the two things that move it: prefill of prompt rows, and the decode step.
+
+A step is: candidate logits -> main id (RAS) -> tower with one draw per codebook -> embed -> backbone. It
+allocates no host-visible value and reads nothing back, so that it can be captured as one CUDA graph;
+`status` is where the host looks.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from engine.drama3.backbone import Backbone, BackboneState, Rows
+from engine.drama3.config import Drama3Config
+from engine.drama3.layers import RopeTable, Slots, Trace, note
+from engine.drama3.tower import Tower
+from engine.sampling import RAS_WINDOW, TakeKnobs, draw, draw_main
+
+MAX_ROWS = 16_384  # context the release was served with; a smaller max_position_embeddings wins
+
+
+class Noise(Protocol):
+    def frame(self, frame: int) -> Tensor:
+        """[codebooks + 1, candidates] float32: main, retry, then the heads (which use the first C values)."""
+
+
+class Drama3Model(nn.Module):
+    """Backbone, tower and rope tables: everything that is the same for every take."""
+
+    def __init__(self, config: Drama3Config) -> None:
+        super().__init__()
+        self.config = config
+        self.max_rows = min(MAX_ROWS, config.text.max_position_embeddings)
+        self.backbone = Backbone(config)
+        self.tower = Tower(config, self.max_rows)
+        self.rope = RopeTable(self.max_rows, config.text.rotary_dim, config.text.rope_theta)
+        self.candidates = nn.Parameter(
+            torch.empty(len(config.candidate_ids), dtype=torch.int64), requires_grad=False
+        )
+
+    def slots(self, fused_experts: bool) -> Slots:
+        yield from self.backbone.slots(fused_experts)
+        yield from self.tower.slots()
+
+    def finish(self) -> None:
+        self.candidates.copy_(torch.tensor(self.config.candidate_ids))
+
+    @property
+    def device(self) -> torch.device:
+        return self.backbone.head.device
+
+    def first_code(self, main: Tensor) -> Tensor:
+        """Code 0 that a main id says; clamped, since end of speech says none."""
+        return (main - self.config.semantic_start_token_id).clamp(0, self.config.tower.vocab_size - 1)
+
+    def shared_in(self, rows: Tensor) -> Tensor | None:
+        """[rows, H]: unscaled sum of the codes that the backbone doesn't hear; zero where the row isn't
+        semantic.
+        """
+        first, last = 1 + self.backbone.mixed_codebooks, self.config.tower.num_codebooks
+        if first == last:
+            return None
+        vectors = self.backbone.code_vectors(rows, first, last).sum(1)
+        return vectors * self.backbone.is_semantic(rows)[:, None]
+
+
+@dataclass(eq=False)
+class TakeState:
+    """Everything one piece of a take changes. A value: copy it with `fork`, drop it to end it.
+
+    Buffers are made once and written only in place, so that a graph may hold their addresses: `hidden` [1,
+    H] and `row` [1, 1 + codebooks] belong to the last known row, whose tower caches the next step fills;
+    `last` [1] int64 is that row's position and `frame` [1] int64 the number of the next frame; `window` [16]
+    the last main ids; `log` [max_frames, 1 + codebooks] the frames drawn; `ended`, `finite` [max_frames]
+    bool are for the host. `num_rows` and `num_frames` are the host's own count of rows known and frames
+    queued.
+    """
+
+    model: Drama3Model
+    backbone: BackboneState
+    tower: Tensor
+    knobs: TakeKnobs
+    noise: Noise
+    hidden: Tensor
+    row: Tensor
+    last: Tensor
+    frame: Tensor
+    window: Tensor
+    log: Tensor
+    ended: Tensor
+    finite: Tensor
+    num_rows: int = 0
+    num_frames: int = 0
+
+    @classmethod
+    def open(
+        cls, model: Drama3Model, capacity: int, max_frames: int, knobs: TakeKnobs, noise: Noise
+    ) -> TakeState:
+        """A fresh state with room for `capacity` rows, prompt and frames together."""
+        c, device, dtype = model.config, model.device, model.backbone.head.dtype
+        width = 1 + c.tower.num_codebooks
+        whole = dict(dtype=torch.int64, device=device)
+        return cls(
+            model,
+            BackboneState.fresh(c.text, capacity, device, dtype),
+            model.tower.fresh_cache(c.tower, capacity, device, dtype),
+            knobs,
+            noise,
+            hidden=torch.zeros(1, c.text.hidden_size, dtype=dtype, device=device),
+            row=torch.zeros(1, width, **whole),
+            last=torch.full((1,), -1, **whole),
+            frame=torch.zeros(1, **whole),
+            window=torch.full((RAS_WINDOW,), -1, **whole),
+            log=torch.zeros(max_frames, width, **whole),
+            ended=torch.zeros(max_frames, dtype=torch.bool, device=device),
+            finite=torch.zeros(max_frames, dtype=torch.bool, device=device),
+        )
+
+    def fork(self) -> TakeState:
+        """An independent copy that shares only the model, the knobs and the noise."""
+        twin = copy.copy(self)
+        twin.backbone = BackboneState(**{name: t.clone() for name, t in vars(self.backbone).items()})
+        for name in ("tower", "hidden", "row", "last", "frame", "window", "log", "ended", "finite"):
+            setattr(twin, name, getattr(self, name).clone())
+        return twin
+
+    @torch.inference_mode()
+    def prefill(self, rows: Tensor, trace: Trace | None = None) -> None:
+        """Read prompt rows int64 [rows, 1 + codebooks]; any split of a prompt gives the same state."""
+        model, start, end = self.model, self.num_rows, self.num_rows + len(rows)
+        rows = rows.to(model.device)
+        positions = torch.arange(start, end, device=model.device)
+        hidden = model.backbone(rows, self.backbone, Rows.at(positions, end, model.rope), trace)
+        known, heard = rows, hidden
+        if start:
+            known, heard = torch.cat((self.row, rows)), torch.cat((self.hidden, hidden))
+        if len(known) > 1:
+            at = Rows.at(
+                torch.arange(end - len(known), end - 1, device=model.device), end - 1, model.tower.rope
+            )
+            labels, semantic = known[1:, 1:], model.backbone.is_semantic(known[1:])
+            model.tower.fill(heard[:-1], labels, semantic, model.shared_in(known[:-1]), self.tower, at, trace)
+        self.hidden.copy_(hidden[-1:])
+        self.row.copy_(rows[-1:])
+        self.window.copy_(torch.cat((self.window, rows[:, 0]))[-RAS_WINDOW:])
+        self.last += len(rows)
+        self.num_rows = end
+
+    @torch.inference_mode()
+    def step(self, trace: Trace | None = None) -> None:
+        """Queue one frame; nothing is read back, `status` is for that."""
+        self.draw_frame(self.noise.frame(self.num_frames), self.num_rows, trace)
+        self.num_rows, self.num_frames = self.num_rows + 1, self.num_frames + 1
+
+    def draw_frame(self, noise: Tensor, window: int, trace: Trace | None = None) -> None:
+        """Draw the next frame and advance the backbone by it.
+
+        `noise` as `Noise.frame` gives it; `window` is at least the number of known rows, and how many cached
+        rows attention reads. All else comes from the buffers.
+        """
+        model, c = self.model, self.model.config
+        logits = model.backbone.candidate_logits(self.hidden)
+        _, main = draw_main(logits, noise[:2], self.window, model.candidates, c.eos_token_id, self.knobs)
+        verdicts = [logits.isfinite().all()]
+
+        def pick(book: int, head_logits: Tensor) -> Tensor:
+            verdicts.append(head_logits.isfinite().all())
+            chance = noise[2 + book : 3 + book, : head_logits.shape[-1]]
+            return draw(head_logits, chance, self.knobs.heads, keep_crossing=False)
+
+        code = model.first_code(main)
+        semantic, extra = main != c.eos_token_id, model.shared_in(self.row)
+        at = Rows.at(self.last, window, model.tower.rope)
+        codes = model.tower.step(self.hidden, code, semantic, extra, self.tower, at, pick, trace)
+        note(trace, "step_hidden", self.hidden)
+        note(trace, "step_logits", logits)
+        self.row.copy_(torch.stack([main, *codes], -1))
+        self.log.index_copy_(0, self.frame, self.row)
+        self.ended.index_copy_(0, self.frame, ~semantic)
+        self.finite.index_copy_(0, self.frame, torch.stack(verdicts).all()[None])
+        self.window.copy_(torch.cat((self.window[1:], main)))
+        self.last += 1
+        self.frame += 1
+        self.hidden.copy_(model.backbone(self.row, self.backbone, Rows.at(self.last, window + 1, model.rope)))
+
+    def status(self, frame: int) -> tuple[bool, bool]:
+        """(ended, finite) of a queued frame; the host waits here for it."""
+        return bool(self.ended[frame]), bool(self.finite[frame])
+
+    def codes(self, first: int, last: int) -> Tensor:
+        """[codebooks, last - first] int64 of frames first..last-1."""
+        return self.log[first:last, 1:].T
