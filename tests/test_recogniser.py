@@ -1,0 +1,28 @@
+"""The recogniser's own arithmetic; what it hears is tested where something speaks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.recogniser import plain_words, word_errors
+
+
+@pytest.mark.parametrize(
+    ("expected", "heard", "errors", "words"),
+    [
+        ("The door was open.", "the door was OPEN", 0, 4),
+        ("I counted seventeen birds.", " Counted 17 birds", 1, 4),
+        ("a well-known café — don’t", "A well known cafe, don't.", 0, 5),
+        ("one two three", "", 3, 3),
+        ("one", "one two", 1, 1),
+        ("the cat", "the kettle", 1, 2),
+    ],
+)
+def test_word_errors_count_words_not_spelling(expected, heard, errors, words):
+    assert word_errors(expected, heard) == (errors, words)
+
+
+def test_numbers_are_spelled():
+    assert plain_words("42, 1,250 and 300000") == (
+        ["forty", "two", "one", "thousand", "two", "hundred", "fifty", "and", "three", "hundred", "thousand"]
+    )
