@@ -1,0 +1,131 @@
+"""Drama 3 as a family: a checkpoint folder becomes something that performs pieces.
+
+Everything comes from the folder: sizes, candidate ids, sample rate, hop, limits. Which checkpoint it is - the
+41 GB release or one of a few megabytes - no line here knows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from engine.drama3.codec import Codec
+from engine.drama3.config import Drama3Config
+from engine.drama3.model import TakeState
+from engine.drama3.rows import layout_rows
+from engine.drama3.weights import load_model
+from engine.family import Capabilities, Piece
+from engine.noise import NoiseBlocks
+from engine.sampling import TakeKnobs
+from engine.stepping import Prompt, Speech, speak_frames
+from engine.take import Character, RequestError, Spoken
+from prompts import text as words
+from prompts.drama3 import Described, layout
+
+MAX_PROMPT_ROWS = 8192
+MAX_PIECE_FRAMES = 1200
+NAMELESS = "Speaker"  # a described character needs some name in the layout
+
+
+class Drama3Family:
+    """One loaded Drama 3 checkpoint. Immutable: takes keep their own state."""
+
+    capabilities = Capabilities(clone=True, describe=True, history=True, seeds=True, languages=())
+
+    def __init__(
+        self, name: str, revision: str, config: Drama3Config, model, codec: Codec, tokenizer: Tokenizer
+    ) -> None:
+        self.name, self.revision = name, revision
+        self.config, self.model, self.codec, self.tokenizer = config, model, codec, tokenizer
+        self.sample_rate, self.hop = codec.sample_rate, codec.hop
+        self.num_codebooks, self.codebook_size = config.tower.num_codebooks, config.tower.vocab_size
+        self.max_rows = model.max_rows
+        self.max_prompt_rows = min(MAX_PROMPT_ROWS, model.max_rows)
+        self.max_piece_frames = min(MAX_PIECE_FRAMES, model.max_rows // 2)
+        self.lookahead = 1 if model.device.type == "cuda" else 0
+        self.specials = tuple(
+            token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special
+        )
+
+    @classmethod
+    def load(cls, folder: Path, name: str, revision: str, device: torch.device) -> Drama3Family:
+        """Read a checkpoint folder onto `device`: float32 on a CPU, bfloat16 on a GPU (codec float32).
+
+        Raises RequestError naming the file, key or tensor that doesn't fit.
+        """
+        try:
+            config = Drama3Config.from_folder(folder)
+            tokenizer = load_tokenizer(folder, config)
+            codec = Codec.load(folder, device)
+        except ValueError as problem:
+            raise RequestError(f"The checkpoint {folder.name} can't be used: {problem}") from None
+        if codec.num_codebooks != config.tower.num_codebooks:
+            raise RequestError(
+                f"The codec of {folder.name} has {codec.num_codebooks} codebooks, its config.json says "
+                f"{config.tower.num_codebooks}; the files don't belong together."
+            )
+        dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+        return cls(name, revision, config, load_model(folder, config, device, dtype), codec, tokenizer)
+
+    def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
+        """Raise PromptError for words that can't be performed."""
+        words.check_line(text, self.specials)
+        for number, reference in enumerate(character.voice or (), 1):
+            words.check_transcript(reference.transcript, number, self.specials)
+        if character.description is not None:
+            words.check_character_field(character.name or NAMELESS, "name", self.specials)
+            words.check_character_field(character.description, "description", self.specials)
+        if character.scene is not None:
+            words.check_character_field(character.scene, "scene", self.specials)
+        for number, turn in enumerate(history, 1):
+            words.check_line(turn.text, self.specials, f"History turn {number}")
+
+    def encode(self, samples: np.ndarray) -> np.ndarray:
+        return self.codec.encode(torch.from_numpy(samples)).cpu().numpy()
+
+    def speak(self, piece: Piece) -> Speech:
+        return speak_frames(self, piece)
+
+    def prompt(self, piece: Piece) -> Prompt:
+        """The rows of a piece, with the borders at which a prefix could be kept."""
+        who = piece.character
+        described = None
+        if who.description is not None:
+            described = Described(who.name or NAMELESS, who.description, who.scene)
+        references = [(reference.transcript, reference.audio) for reference in who.voice or ()]
+        laid = layout(piece.text, references, described, [(turn.text, turn.codes) for turn in piece.history])
+        start = self.config.semantic_start_token_id
+        return Prompt(*layout_rows(laid, self._encode_text, start, self.num_codebooks, self.codebook_size))
+
+    def _encode_text(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def open(self, piece: Piece, num_rows: int) -> TakeState:
+        sampling, device = piece.sampling, self.model.device
+        knobs = TakeKnobs.of(sampling.temperature, sampling.top_k, sampling.top_p, device)
+        candidates = len(self.config.candidate_ids)
+        noise = NoiseBlocks(piece.seed, piece.index, self.num_codebooks + 1, candidates, device)
+        return TakeState.open(self.model, num_rows, piece.max_frames, knobs, noise)
+
+    def stream(self):
+        return self.codec.stream()
+
+
+def load_tokenizer(folder: Path, config: Drama3Config) -> Tokenizer:
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise RequestError(f"The checkpoint {folder.name} misses the file tokenizer.json; fetch it again.")
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception:  # tokenizers raises bare Exception for every kind of broken file
+        raise RequestError(f"tokenizer.json of {folder.name} can't be read; fetch it again.") from None
+    first = tokenizer.token_to_id("<|semantic:0|>")
+    if first != config.semantic_start_token_id:
+        raise RequestError(
+            f"tokenizer.json of {folder.name} gives <|semantic:0|> the id {first}, config.json "
+            f"semantic_start_token_id says {config.semantic_start_token_id}; the files don't belong together."
+        )
+    return tokenizer

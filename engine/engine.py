@@ -1,0 +1,226 @@
+"""The one loop: a request goes in, events come out.
+
+    perform -> check -> codes of the clips -> pieces of the line -> family.speak -> Audio ... Done
+
+Streaming, whole, CPU, GPU, frames or samples: there is no other way to speak. Everything a take changes
+lives in the generator, so takes side by side don't touch each other, and closing a generator ends its take.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+from collections.abc import Generator, Iterator
+from contextlib import closing
+
+import numpy as np
+
+from engine.family import Clock, Family, Piece, PieceEnd, Sound
+from engine.limits import check_request
+from engine.references import ReferenceCache, check_codes, prepare
+from engine.take import (
+    MAX_SEED,
+    Audio,
+    Character,
+    Clip,
+    Done,
+    Encoded,
+    Event,
+    RequestError,
+    Spoken,
+    Status,
+    TakeFailed,
+    TakeRequest,
+    Timings,
+)
+from engine.vocoder import pcm16
+from prompts.duration import frame_cap
+from prompts.split import split
+from prompts.text import PromptError
+
+PIECE_S = 20.0  # expected seconds of one piece of a long line
+SENTENCE_GAP_S = 0.15  # silence between two pieces, none where a sentence goes on
+CACHE_BYTES = 64 << 20  # codes of 60 s of Drama 3 are 103 kB
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Performs takes with one family. Lives as long as its weights; keeps nothing of a take but codes of
+    clips.
+    """
+
+    def __init__(self, family: Family, cache_bytes: int = CACHE_BYTES) -> None:
+        self.family = family
+        self.cache = ReferenceCache(cache_bytes)
+
+    def encode(self, clip: Clip, name: str = "The reference clip") -> Encoded:
+        """The codes of a clip, from the cache where the same sound was encoded before.
+
+        Raises RequestError for a clip that gives no voice, or a family that can't follow one.
+        """
+        if not self.family.capabilities.clone:
+            raise RequestError(f"{self.family.name} can't follow a reference clip; choose another model.")
+        ready = prepare(clip, self.family.sample_rate, name)
+        codes = self.cache.get(ready.key)
+        if codes is None:
+            codes = self.family.encode(ready.samples)
+            self.cache.put(ready.key, codes)
+        return Encoded(ready.key, codes, " ".join(ready.notes))
+
+    def perform(self, request: TakeRequest) -> Iterator[Event]:
+        """Speak one take, yielding sound as soon as it exists.
+
+        The `Audio` events, joined, are the take. Closing the generator ends the take: nothing more is queued
+        and its memory is free when close() returns. Raises RequestError before any model work if the request
+        can't be performed, TakeFailed if the model makes no sound or no numbers.
+        """
+        clock = Clock()
+        self._check(request)
+        seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
+        yield Status("preparing", f"{self.family.name} reads the line.")
+        character = yield from self._voice(request.character, clock)
+        take = _Take(self.family, dataclasses.replace(request, character=character, seed=seed), clock)
+        yield from take.speak()
+        done = take.done()
+        log.info(
+            "take seed=%d %s frames=%d flags=%s %s",
+            seed,
+            done.finish_reason,
+            done.frames,
+            done.flags,
+            done.timings,
+        )
+        yield done
+
+    def _check(self, request: TakeRequest) -> None:
+        family = self.family
+        try:
+            check_request(request, family.capabilities, family.name)
+            family.check(request.text, request.character, request.history)
+        except PromptError as problem:
+            raise RequestError(str(problem)) from None
+        for number, reference in enumerate(request.character.voice or (), 1):
+            if isinstance(reference.audio, np.ndarray):
+                check_codes(
+                    reference.audio, family.num_codebooks, family.codebook_size, f"reference {number}"
+                )
+        for number, turn in enumerate(request.history, 1):
+            check_codes(turn.codes, family.num_codebooks, family.codebook_size, f"history turn {number}")
+
+    def _voice(self, character: Character, clock: Clock) -> Generator[Event, None, Character]:
+        """The character with every clip turned into codes; new codes travel back as `Encoded`."""
+        if not character.voice:
+            return character
+        voice = []
+        for number, reference in enumerate(character.voice, 1):
+            if isinstance(reference.audio, Clip):
+                yield Status("reference", f"Listening to reference {number}.")
+                began = clock.now()
+                encoded = self.encode(reference.audio, f"Reference {number}")
+                clock.add("reference", clock.now() - began)
+                reference = dataclasses.replace(reference, audio=encoded.codes)
+                yield encoded
+            voice.append(reference)
+        return dataclasses.replace(character, voice=tuple(voice))
+
+
+class _Take:
+    """One take under way: its pieces, the sound handed over so far, how it ended. Lives as long as
+    `perform`.
+    """
+
+    def __init__(self, family: Family, request: TakeRequest, clock: Clock) -> None:
+        self.family, self.request, self.clock = family, request, clock
+        self.frames = self.samples = self.chunks = 0
+        self.spoken: list[Spoken] = []
+        self.flags: list[str] = []
+        self.reason = "stop"
+
+    def speak(self) -> Iterator[Event]:
+        pieces = split(self.request.text, PIECE_S)
+        if len(pieces) > 1:
+            self.flags.append(f"split({len(pieces)})")
+        for index, part in enumerate(pieces):
+            if index and part.begins_sentence:
+                yield self._audio(np.zeros(round(SENTENCE_GAP_S * self.family.sample_rate), np.int16), 0)
+            end = yield from self._speak_piece(index, part.text)
+            self.reason = end.reason
+            if self.reason == "deadline" or self._room() == 0:
+                break
+        if not self.frames:
+            raise TakeFailed(
+                "The model ended the line before it made a sound; try another seed or other words."
+            )
+
+    def _speak_piece(self, index: int, text: str) -> Generator[Event, None, PieceEnd]:
+        cap = frame_cap(text, self.family.sample_rate / self.family.hop, self.family.max_piece_frames)
+        room = self._room()
+        piece = Piece(
+            text=text,
+            index=index,
+            character=self.request.character,
+            history=(*self.request.history, *self.spoken),
+            sampling=self.request.sampling,
+            seed=self.request.seed,
+            max_frames=cap if room is None else min(cap, room),
+            due=self._due,
+            clock=self.clock,
+        )
+        end = yield from self._sounds(piece)
+        self._keep(piece, end, ran_long=end.reason == "length" and piece.max_frames == cap)
+        return end
+
+    def _sounds(self, piece: Piece) -> Generator[Event, None, PieceEnd]:
+        with closing(self.family.speak(piece)) as speech:
+            while True:
+                try:
+                    unit = next(speech)
+                except StopIteration as stop:
+                    return stop.value
+                yield self._audio(pcm16(unit.samples), unit.frames) if isinstance(unit, Sound) else unit
+
+    def _audio(self, pcm: np.ndarray, frames: int) -> Audio:
+        self.clock.stamp("first_pcm")
+        audio = Audio(pcm, self.family.sample_rate, self.frames, self.chunks)
+        self.frames, self.samples, self.chunks = (
+            self.frames + frames,
+            self.samples + len(pcm),
+            self.chunks + 1,
+        )
+        return audio
+
+    def _keep(self, piece: Piece, end: PieceEnd, ran_long: bool) -> None:
+        if end.codes is not None and end.frames:
+            self.spoken.append(Spoken(piece.text, end.codes))
+        for flag in (*end.flags, *(["ran_long"] if ran_long else [])):
+            if flag not in self.flags:
+                self.flags.append(flag)
+
+    def _room(self) -> int | None:
+        """Frames that the caller's own cap still allows."""
+        return None if self.request.max_frames is None else max(0, self.request.max_frames - self.frames)
+
+    def _due(self) -> bool:
+        return self.request.deadline is not None and self.clock.now() >= self.request.deadline
+
+    def done(self) -> Done:
+        codes = np.concatenate([turn.codes for turn in self.spoken], 1) if self.spoken else None
+        return Done(self.reason, self.frames, self.request.seed, self._timings(), codes, tuple(self.flags))
+
+    def _timings(self) -> Timings:
+        stamps, spans, total = self.clock.stamps, self.clock.spans, self.clock.now()
+        audio_s = self.samples / self.family.sample_rate
+        first = stamps.get("first_codes", stamps["first_pcm"])
+        return Timings(
+            reference_s=spans.get("reference", 0.0),
+            prompt_s=spans.get("prompt", 0.0),
+            prefill_s=spans.get("prefill", 0.0),
+            first_codes_s=first,
+            first_pcm_s=stamps["first_pcm"],
+            total_s=total,
+            audio_s=audio_s,
+            frames_per_s=self.frames / max(total - first, 1e-9),
+            rtf=total / audio_s,
+        )

@@ -1,0 +1,232 @@
+"""`say`: from the words of a command line to a take in a file, and back again from its card."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import logging
+import secrets
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.audio_files import check_target, read_card, read_clip, write_take
+from engine.engine import Engine
+from engine.limits import check_sampling
+from engine.models import load_family
+from engine.take import (
+    MAX_SEED,
+    Audio,
+    Character,
+    Done,
+    Encoded,
+    Reference,
+    RequestError,
+    Sampling,
+    Spoken,
+    TakeRequest,
+    to_json,
+)
+
+NOTICE = "Synthetic speech, made by a machine with Tableread."
+FROM_CARD = ("text", "describe", "name", "scene", "seed", "temperature", "top_p", "top_k", "max_frames")
+
+log = logging.getLogger(__name__)
+
+
+def say(args: argparse.Namespace) -> None:
+    """Perform the line and write its file. RequestError, before any model work, if it can't be done."""
+    made_from = _recall(args) if args.again else None
+    _check_pairs(args)
+    if args.text == "-":
+        args.text = sys.stdin.read()
+    if args.text is None:
+        raise RequestError(
+            "There is no line to say; write it behind `say`, or - to read it from standard input."
+        )
+    args.seed = secrets.randbelow(MAX_SEED + 1) if args.seed is None else args.seed
+    target = args.out or Path(f"take-{args.seed}.wav")
+    check_target(target)
+    sampling = _sampling(args)
+    check_sampling(sampling)
+    voice = tuple(
+        Reference(read_clip(clip, tell=_tell), words)
+        for clip, words in zip(args.voice, args.words, strict=True)
+    )
+    engine = Engine(load_family(args.model))
+    request = TakeRequest(
+        text=args.text,
+        character=Character(args.name or "", voice or None, args.describe, args.scene),
+        history=_history(engine, args.history) if args.history else (),
+        sampling=sampling,
+        seed=args.seed,
+        max_frames=args.max_frames,
+    )
+    pcm, done, keys = _perform(engine, request)
+    card = _card(engine, request, done, keys)
+    if made_from:
+        _check_same_voice(made_from, card)
+    write_take(target, pcm, engine.family.sample_rate, card)
+    _report(args, engine, done, len(pcm), target)
+
+
+def _perform(engine: Engine, request: TakeRequest) -> tuple[np.ndarray, Done, list[str]]:
+    """(pcm int16 [n], how it ended, the keys of the reference clips)."""
+    chunks, keys, done = [], [], None
+    for event in engine.perform(request):
+        if isinstance(event, Audio):
+            chunks.append(event.pcm)
+        elif isinstance(event, Encoded):
+            keys.append(event.key)
+            if event.note:
+                _tell(event.note)
+        elif isinstance(event, Done):
+            done = event
+    return np.concatenate(chunks), done, keys
+
+
+def _check_pairs(args: argparse.Namespace) -> None:
+    if len(args.voice) != len(args.words):
+        raise RequestError(
+            f"{len(args.voice)} --voice and {len(args.words)} --words don't pair; give each clip its words."
+        )
+    if args.voice and args.describe is not None:
+        raise RequestError(
+            "A voice is cloned with --voice or made up with --describe; leave one of them out."
+        )
+    if args.describe is None and (args.name is not None or args.scene is not None):
+        raise RequestError(
+            "--name and --scene belong to a described voice; add --describe or leave them out."
+        )
+
+
+def _sampling(args: argparse.Namespace) -> Sampling:
+    given = {name: getattr(args, name) for name in ("temperature", "top_p", "top_k")}
+    return Sampling(**{name: value for name, value in given.items() if value is not None})
+
+
+def _history(engine: Engine, path: Path) -> tuple[Spoken, ...]:
+    """Earlier lines from a JSON list; takes lie relative to it."""
+    try:
+        turns = json.loads(path.read_text(encoding="utf-8"))
+        pairs = [(turn["text"], path.parent / turn["take"]) for turn in turns]
+    except FileNotFoundError:
+        raise RequestError(f"There is no history file {path.name}; check the name.") from None
+    except (OSError, ValueError, TypeError, KeyError):
+        raise RequestError(
+            f'{path.name} is no history; write a list of {{"text": ..., "take": "file.wav or file.npz"}}.'
+        ) from None
+    return tuple(Spoken(text, _codes_of_take(engine, take)) for text, take in pairs)
+
+
+def _codes_of_take(engine: Engine, path: Path) -> np.ndarray:
+    """The codes of an earlier take: from an npz, from a take's own card, or else by encoding its sound."""
+    if path.suffix == ".npz":
+        try:
+            with np.load(path) as arrays:
+                return arrays["codes"]
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+            raise RequestError(f"{path.name} holds no array named codes; save it with numpy.savez.") from None
+    try:
+        card = read_card(path)
+    except RequestError:
+        card = {}
+    if card.get("codes") and (card["model"], card["revision"]) == (
+        engine.family.name,
+        engine.family.revision,
+    ):
+        data = card["codes"]
+        return (
+            np.frombuffer(base64.b64decode(data["bytes"]), data["dtype"])
+            .reshape(data["shape"])
+            .astype(np.int64)
+        )
+    return engine.encode(read_clip(path, tell=_tell), path.name).codes
+
+
+def _card(engine: Engine, request: TakeRequest, done: Done, keys: list[str]) -> dict[str, Any]:
+    """What the file says of itself. Clips, their words and earlier lines stay private: only hashes tell
+    whether they are the same again."""
+    who, sampling = request.character, request.sampling
+    words = [reference.transcript for reference in who.voice or ()]
+    return {
+        "notice": NOTICE,
+        "model": engine.family.name,
+        "revision": engine.family.revision,
+        "seed": done.seed,
+        "text": request.text,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "max_frames": request.max_frames,
+        "describe": who.description,
+        "name": who.name or None,
+        "scene": who.scene,
+        "voice": _digest([keys, words]) if keys else None,
+        "history": _digest([to_json(turn) for turn in request.history]) if request.history else None,
+        "finish_reason": done.finish_reason,
+        "frames": done.frames,
+        "flags": list(done.flags),
+        "codes": None if done.codes is None else to_json(done.codes.astype(np.uint16)),
+    }
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _recall(args: argparse.Namespace) -> dict[str, Any]:
+    """Put what the card of an earlier take says into `args`; clips and history must be given again."""
+    for name in FROM_CARD:
+        if getattr(args, name) is not None:
+            raise RequestError(f"--again takes everything from the card; leave {name.replace('_', '-')} out.")
+    card = read_card(args.again)
+    for name in FROM_CARD:
+        setattr(args, name, card.get(name))
+    if card.get("voice") and not args.voice:
+        raise RequestError(
+            f"{args.again.name} was cloned from clips; give the same --voice and --words again."
+        )
+    if card.get("history") and not args.history:
+        raise RequestError(f"{args.again.name} was made with earlier lines; give the same --history again.")
+    args.model = args.model or card.get("model")
+    return card
+
+
+def _check_same_voice(before: dict[str, Any], card: dict[str, Any]) -> None:
+    for name, thing in (("voice", "clips or words"), ("history", "earlier lines"), ("revision", "model")):
+        if before.get(name) != card[name]:
+            raise RequestError(
+                f"These are not the {thing} the take was made with; the result would be another take."
+            )
+
+
+def _report(args: argparse.Namespace, engine: Engine, done: Done, num_samples: int, target: Path) -> None:
+    audio_s = num_samples / engine.family.sample_rate
+    if not args.json:
+        flags = f", {', '.join(done.flags)}" if done.flags else ""
+        print(
+            f"{target}: {audio_s:.2f} s, seed {done.seed}, {done.finish_reason}{flags}, {engine.family.name}"
+        )
+        return
+    facts = {
+        "seed": done.seed,
+        "finish_reason": done.finish_reason,
+        "frames": done.frames,
+        "sample_rate": engine.family.sample_rate,
+        "audio_s": audio_s,
+        "timings": {name: value for name, value in to_json(done.timings).items() if name != "kind"},
+        "flags": list(done.flags),
+        "model": engine.family.name,
+        "file": str(target),
+    }
+    print(json.dumps(facts))
+
+
+def _tell(sentence: str) -> None:
+    print(sentence, file=sys.stderr)

@@ -1,0 +1,37 @@
+"""When frames become sound: the chunk schedule, and PCM.
+
+The codec streams exactly, whatever the chunk sizes, so the schedule decides only how early sound starts and
+how many kernels it costs: small chunks first, because the listener waits for the first one, then larger
+ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+SCHEDULE = (2, 4, 8, 16, 32)  # frames; the last size repeats
+
+
+def pcm16(samples: np.ndarray) -> np.ndarray:
+    """float [n] -> int16 [n]: clamp to -1..1, times 32,767, truncated toward zero."""
+    return (np.clip(samples, -1.0, 1.0) * 32767.0).astype(np.int16)
+
+
+class Schedule:
+    """Which frames are due as one chunk. Lives as long as one piece."""
+
+    def __init__(self, sizes: tuple[int, ...] = SCHEDULE) -> None:
+        self._sizes = sizes
+        self._chunks = 0
+        self.done = 0  # frames handed over so far
+
+    def due(self, num_frames: int, last: bool = False) -> tuple[int, int] | None:
+        """(first, end) of the chunk to decode now that `num_frames` exist, or None; `last`: take what is
+        left.
+        """
+        size = self._sizes[min(self._chunks, len(self._sizes) - 1)]
+        if num_frames - self.done < (1 if last else size):
+            return None
+        first, self.done = self.done, num_frames
+        self._chunks += 1
+        return first, num_frames
