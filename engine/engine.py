@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.family import Clock, Family, Piece, PieceEnd, Sound
 from engine.limits import check_request
-from engine.references import ReferenceCache, check_codes, prepare
+from engine.references import Prepared, ReferenceCache, check_codes, prepare
 from engine.take import (
     MAX_SEED,
     Audio,
@@ -62,7 +62,9 @@ class Engine:
         """
         if not self.family.capabilities.clone:
             raise RequestError(f"{self.family.name} can't follow a reference clip; choose another model.")
-        ready = prepare(clip, self.family.sample_rate, name)
+        return self._encode(prepare(clip, self.family.sample_rate, name))
+
+    def _encode(self, ready: Prepared) -> Encoded:
         codes = self.cache.get(ready.key)
         if codes is None:
             codes = self.family.encode(ready.samples)
@@ -79,6 +81,7 @@ class Engine:
         clock = Clock()
         self._check(request)
         seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
+        log.info("performing seed=%d characters=%d", seed, len(request.text))
         yield Status("preparing", f"{self.family.name} reads the line.")
         character = yield from self._voice(request.character, clock)
         take = _Take(self.family, dataclasses.replace(request, character=character, seed=seed), clock)
@@ -113,16 +116,21 @@ class Engine:
         """The character with every clip turned into codes; new codes travel back as `Encoded`."""
         if not character.voice:
             return character
-        voice = []
-        for number, reference in enumerate(character.voice, 1):
-            if isinstance(reference.audio, Clip):
-                yield Status("reference", f"Listening to reference {number}.")
-                began = clock.now()
-                encoded = self.encode(reference.audio, f"Reference {number}")
-                clock.add("reference", clock.now() - began)
-                reference = dataclasses.replace(reference, audio=encoded.codes)
-                yield encoded
-            voice.append(reference)
+        began, voice = clock.now(), list(character.voice)
+        # A clip that can't be used is refused before another one is encoded.
+        clips = {
+            index: prepare(reference.audio, self.family.sample_rate, f"Reference {index + 1}")
+            for index, reference in enumerate(voice)
+            if isinstance(reference.audio, Clip)
+        }
+        clock.add("reference", clock.now() - began)
+        for index, ready in clips.items():
+            yield Status("reference", f"Listening to reference {index + 1}.")
+            began = clock.now()
+            encoded = self._encode(ready)
+            clock.add("reference", clock.now() - began)
+            voice[index] = dataclasses.replace(voice[index], audio=encoded.codes)
+            yield encoded
         return dataclasses.replace(character, voice=tuple(voice))
 
 
@@ -135,41 +143,60 @@ class _Take:
         self.family, self.request, self.clock = family, request, clock
         self.frames = self.samples = self.chunks = 0
         self.spoken: list[Spoken] = []
-        self.flags: list[str] = []
+        self.flags: dict[str, str] = {}  # the word before a count -> the flag: the last count is the whole
         self.reason = "stop"
 
     def speak(self) -> Iterator[Event]:
-        pieces = split(self.request.text, PIECE_S)
+        parts = split(self.request.text, PIECE_S)
+        pieces = tuple(self._piece(index, part.text) for index, part in enumerate(parts))
         if len(pieces) > 1:
-            self.flags.append(f"split({len(pieces)})")
-        for index, part in enumerate(pieces):
-            if index and part.begins_sentence:
+            self._flag(f"split({len(pieces)})")
+        for part, piece in zip(parts, pieces, strict=True):
+            if self._room() == 0:
+                self.reason = "length"
+                break
+            if piece.index and part.begins_sentence:
                 yield self._audio(np.zeros(round(SENTENCE_GAP_S * self.family.sample_rate), np.int16), 0)
-            end = yield from self._speak_piece(index, part.text)
+            end = yield from self._speak_piece(piece, pieces[1:] if piece.index == 0 else ())
             self.reason = end.reason
-            if self.reason == "deadline" or self._room() == 0:
+            if self.reason == "deadline":
                 break
         if not self.frames:
             raise TakeFailed(
                 "The model ended the line before it made a sound; try another seed or other words."
             )
 
-    def _speak_piece(self, index: int, text: str) -> Generator[Event, None, PieceEnd]:
-        cap = frame_cap(text, self.family.sample_rate / self.family.hop, self.family.max_piece_frames)
-        room = self._room()
-        piece = Piece(
+    def _piece(self, index: int, text: str) -> Piece:
+        """A piece with the frames that its text may take, and without history yet."""
+        return Piece(
             text=text,
             index=index,
             character=self.request.character,
-            history=(*self.request.history, *self.spoken),
+            history=(),
             sampling=self.request.sampling,
             seed=self.request.seed,
-            max_frames=cap if room is None else min(cap, room),
+            max_frames=frame_cap(
+                text, self.family.sample_rate / self.family.hop, self.family.max_piece_frames
+            ),
             due=self._due,
             clock=self.clock,
         )
+
+    def _speak_piece(self, piece: Piece, later: tuple[Piece, ...]) -> Generator[Event, None, PieceEnd]:
+        room, cap = self._room(), piece.max_frames
+        piece = dataclasses.replace(
+            piece,
+            history=(*self.request.history, *self.spoken),
+            max_frames=cap if room is None else min(cap, room),
+            later=later,
+        )
         end = yield from self._sounds(piece)
-        self._keep(piece, end, ran_long=end.reason == "length" and piece.max_frames == cap)
+        if end.codes is not None and end.frames:
+            self.spoken.append(Spoken(piece.text, end.codes))
+        for flag in end.flags:
+            self._flag(flag)
+        if end.reason == "length" and piece.max_frames == cap:
+            self._flag("ran_long")
         return end
 
     def _sounds(self, piece: Piece) -> Generator[Event, None, PieceEnd]:
@@ -191,12 +218,8 @@ class _Take:
         )
         return audio
 
-    def _keep(self, piece: Piece, end: PieceEnd, ran_long: bool) -> None:
-        if end.codes is not None and end.frames:
-            self.spoken.append(Spoken(piece.text, end.codes))
-        for flag in (*end.flags, *(["ran_long"] if ran_long else [])):
-            if flag not in self.flags:
-                self.flags.append(flag)
+    def _flag(self, flag: str) -> None:
+        self.flags[flag.partition("(")[0]] = flag
 
     def _room(self) -> int | None:
         """Frames that the caller's own cap still allows."""
@@ -207,7 +230,9 @@ class _Take:
 
     def done(self) -> Done:
         codes = np.concatenate([turn.codes for turn in self.spoken], 1) if self.spoken else None
-        return Done(self.reason, self.frames, self.request.seed, self._timings(), codes, tuple(self.flags))
+        return Done(
+            self.reason, self.frames, self.request.seed, self._timings(), codes, tuple(self.flags.values())
+        )
 
     def _timings(self) -> Timings:
         stamps, spans, total = self.clock.stamps, self.clock.spans, self.clock.now()
@@ -221,6 +246,6 @@ class _Take:
             first_pcm_s=stamps["first_pcm"],
             total_s=total,
             audio_s=audio_s,
-            frames_per_s=self.frames / max(total - first, 1e-9),
+            frames_per_s=self.frames / (total - sum(spans.values())),
             rtf=total / audio_s,
         )

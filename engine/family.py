@@ -59,7 +59,8 @@ class Piece:
     """One piece of a line, ready for a family: every reference is codes, every limit is a number.
 
     `index` counts the pieces of a line from 0 and is part of what a seed means. `due` tells whether the
-    take's deadline has passed.
+    take's deadline has passed. The first piece knows the `later` ones, still without history: a line that
+    can't be finished is refused before it begins.
     """
 
     text: str
@@ -71,6 +72,7 @@ class Piece:
     max_frames: int
     due: Callable[[], bool] = lambda: False
     clock: Clock = field(default_factory=Clock)
+    later: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

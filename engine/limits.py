@@ -76,7 +76,8 @@ def _temperature_fits(value: float) -> bool:
 
 
 def _number(value: object, name: str, need: str, fits) -> None:
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    # Compared with infinities, not by math.isfinite, which can't take an integer of 400 digits.
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and -math.inf < value < math.inf
     if not good or not fits(value):
         raise RequestError(f"{name} is {value!r}; it must be {need}.")
 

@@ -69,14 +69,15 @@ class NoiseBlocks:
         self._seed = seed_words(seed, device)
         self._piece = torch.tensor(piece, dtype=torch.int64, device=device)
         self._shape = (num_draws, count)
-        self._block: Tensor | None = None
-        self._first = -1
+        # One attribute, so that takes in two threads which share it (a fork) never see half a change.
+        self._block: tuple[int, Tensor | None] = -1, None
 
     def frame(self, frame: int) -> Tensor:
         """[num_draws, count] float32 for frame number `frame`."""
         first = frame - frame % BLOCK_FRAMES
-        if first != self._first:
+        known, block = self._block
+        if first != known:
             numbers = torch.arange(first, first + BLOCK_FRAMES, device=self._seed.device)
-            self._block = exponential(self._seed, numbers, *self._shape, self._piece)
-            self._first = first
-        return self._block[frame - first]
+            block = exponential(self._seed, numbers, *self._shape, self._piece)
+            self._block = first, block
+        return block[frame - first]

@@ -52,19 +52,26 @@ class TakeKnobs:
         return cls(main, retry, Knobs(main.temperature, main.top_k.clamp(max=HEAD_TOP_K), main.top_p))
 
 
-def draw(logits: Tensor, noise: Tensor, knobs: Knobs, keep_crossing: bool) -> Tensor:
+def draw(
+    logits: Tensor, noise: Tensor, knobs: Knobs, keep_crossing: bool, ranks: int | None = None
+) -> Tensor:
     """Indices [batch] int64 drawn from logits [batch, n] (any float dtype; computed in float32).
 
     `noise` [batch, n] ~ Exp(1). Rank r (sorted by probability) is kept iff r = 0, or r < top_k and the mass
     is <= top_p, the mass being that of the ranks before r (`keep_crossing`: the token that crosses top_p
-    stays) or that up to and including r. A dropped candidate scores -inf before any division.
+    stays) or that up to and including r. A dropped candidate scores -inf before any division. `ranks`, where
+    no top_k is above it, spares sorting the others.
     """
     scaled = logits.float() / knobs.temperature.clamp(min=1e-5)[..., None]
-    probability, index = scaled.softmax(-1).sort(dim=-1, descending=True, stable=True)
+    probability = scaled.softmax(-1)
+    if ranks is None:
+        probability, index = probability.sort(dim=-1, descending=True, stable=True)
+    else:
+        probability, index = probability.topk(min(ranks, logits.shape[-1]), -1)
     mass = probability.cumsum(-1)
     if keep_crossing:
         mass = F.pad(mass[..., :-1], (1, 0))
-    rank = torch.arange(logits.shape[-1], device=logits.device)
+    rank = torch.arange(index.shape[-1], device=logits.device)
     keep = (rank < knobs.top_k[..., None]) & (mass <= knobs.top_p[..., None])
     keep = keep | (rank == 0)
     score = torch.where(keep, probability / noise.gather(-1, index), -torch.inf)
@@ -82,6 +89,6 @@ def draw_main(
     again. So temperature 0 alone doesn't make a take deterministic; its noise does.
     """
     first = candidates[draw(logits, noise[:1], knobs.main, keep_crossing=True)]
-    again = candidates[draw(logits, noise[1:2], knobs.retry, keep_crossing=True)]
+    again = candidates[draw(logits, noise[1:2], knobs.retry, keep_crossing=True, ranks=RETRY_TOP_K)]
     repeated = (first != eos) & (window == first).any()
     return first, torch.where(repeated, again, first)

@@ -114,6 +114,8 @@ def _history(engine: Engine, path: Path) -> tuple[Spoken, ...]:
     """Earlier lines from a JSON list; takes lie relative to it."""
     try:
         turns = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(turns, list):
+            raise ValueError(turns)
         pairs = [(turn["text"], path.parent / turn["take"]) for turn in turns]
     except FileNotFoundError:
         raise RequestError(f"There is no history file {path.name}; check the name.") from None
@@ -220,7 +222,7 @@ def _report(args: argparse.Namespace, engine: Engine, done: Done, num_samples: i
         "frames": done.frames,
         "sample_rate": engine.family.sample_rate,
         "audio_s": audio_s,
-        "timings": {name: value for name, value in to_json(done.timings).items() if name != "kind"},
+        "timings": {name: value for name, value in to_json(done.timings).items() if name != "type"},
         "flags": list(done.flags),
         "model": engine.family.name,
         "file": str(target),

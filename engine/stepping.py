@@ -8,6 +8,7 @@ ahead to.
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -69,10 +70,13 @@ Speech = Generator[Status | Sound, None, PieceEnd]
 
 
 def speak_frames(family: FrameFamily, piece: Piece) -> Speech:
-    """Perform one piece. Raises RequestError for a prompt that can't fit, TakeFailed for logits that are no
-    numbers. Closing the generator ends it between two steps; the state goes with it."""
+    """Perform one piece. Raises RequestError for a prompt, its own or a later piece's, that can't fit;
+    TakeFailed for logits that are no numbers and for a piece without a frame. Closing the generator ends it
+    between two steps; the state goes with it."""
     started = time.perf_counter()
     prompt, dropped = fit_history(family, piece)
+    for later in piece.later:
+        fit_history(family, later)
     piece.clock.add("prompt", time.perf_counter() - started)
     state = family.open(piece, len(prompt.rows) + piece.max_frames)
     yield from _prefill(state, prompt, piece)
@@ -143,6 +147,11 @@ def _decode(family: FrameFamily, state: FrameState, piece: Piece) -> Speech:
         if piece.due():
             reason = "deadline"
             break
+    if not frames:
+        raise TakeFailed(
+            f"The model ended {reprlib.repr(piece.text)} before it made a sound; "
+            "try another seed or other words."
+        )
     if chunk := schedule.due(frames, last=True):
         yield _sound(stream, state, chunk)
     return PieceEnd(reason, frames, state.codes(0, frames).cpu().numpy().copy())

@@ -194,10 +194,10 @@ def to_json(value: Any) -> Any:
     """`value` as plain JSON data. Arrays become base64 bytes with shape and dtype; tuples become lists."""
     if dataclasses.is_dataclass(value):
         fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"kind": type(value).__name__, **fields}
+        return {"type": type(value).__name__, **fields}
     if isinstance(value, np.ndarray):
         data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
-        return {"kind": "array", "dtype": value.dtype.str, "shape": list(value.shape), "bytes": data}
+        return {"type": "array", "dtype": value.dtype.str, "shape": list(value.shape), "bytes": data}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
     if isinstance(value, np.generic):
@@ -206,17 +206,17 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(data: Any) -> Any:
-    """The value that `to_json` wrote. Raises RequestError for an unknown kind or a broken array."""
+    """The value that `to_json` wrote. Raises RequestError for an unknown type or a broken array."""
     if isinstance(data, list):
         return tuple(from_json(item) for item in data)
     if not isinstance(data, dict):
         return data
-    kind = data.get("kind")
+    kind = data.get("type")
     if kind == "array":
         return _array(data)
-    if kind not in _VALUES:
-        raise RequestError(f"{kind!r} is not a kind of value this program knows.")
-    fields = {name: from_json(item) for name, item in data.items() if name != "kind"}
+    if not isinstance(kind, str) or kind not in _VALUES:
+        raise RequestError(f"{kind!r} is not a type of value this program knows.")
+    fields = {name: from_json(item) for name, item in data.items() if name != "type"}
     try:
         return _VALUES[kind](**fields)
     except TypeError:
@@ -225,9 +225,11 @@ def from_json(data: Any) -> Any:
 
 def _array(data: dict) -> np.ndarray:
     try:
-        dtype = np.dtype(data["dtype"])
+        dtype = np.dtype(str(data["dtype"]))  # np.dtype(None) would be float64
         if dtype.kind not in "iuf":
             raise ValueError(dtype)
-        return np.frombuffer(base64.b64decode(data["bytes"]), dtype).reshape(data["shape"]).copy()
+        return (
+            np.frombuffer(base64.b64decode(data["bytes"], validate=True), dtype).reshape(data["shape"]).copy()
+        )
     except (KeyError, ValueError, TypeError):
         raise RequestError("An array needs bytes, shape and a numeric dtype that fit each other.") from None

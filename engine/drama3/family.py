@@ -57,11 +57,10 @@ class Drama3Family:
         Raises RequestError naming the file, key or tensor that doesn't fit.
         """
         try:
-            config = Drama3Config.from_folder(folder)
-            tokenizer = load_tokenizer(folder, config)
-            codec = Codec.load(folder, device)
+            config, codec = Drama3Config.from_folder(folder), Codec.load(folder, device)
         except ValueError as problem:
             raise RequestError(f"The checkpoint {folder.name} can't be used: {problem}") from None
+        tokenizer = load_tokenizer(folder, config)
         if codec.num_codebooks != config.tower.num_codebooks:
             raise RequestError(
                 f"The codec of {folder.name} has {codec.num_codebooks} codebooks, its config.json says "
@@ -75,8 +74,9 @@ class Drama3Family:
         words.check_line(text, self.specials)
         for number, reference in enumerate(character.voice or (), 1):
             words.check_transcript(reference.transcript, number, self.specials)
+        if character.name:
+            words.check_character_field(character.name, "name", self.specials)
         if character.description is not None:
-            words.check_character_field(character.name or NAMELESS, "name", self.specials)
             words.check_character_field(character.description, "description", self.specials)
         if character.scene is not None:
             words.check_character_field(character.scene, "scene", self.specials)

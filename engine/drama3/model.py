@@ -18,7 +18,7 @@ from engine.drama3.backbone import Backbone, BackboneState, Rows
 from engine.drama3.config import Drama3Config
 from engine.drama3.layers import RopeTable, Slots, Trace, note
 from engine.drama3.tower import Tower
-from engine.sampling import RAS_WINDOW, TakeKnobs, draw, draw_main
+from engine.sampling import HEAD_TOP_K, RAS_WINDOW, TakeKnobs, draw, draw_main
 
 MAX_ROWS = 16_384  # context the release was served with; a smaller max_position_embeddings wins
 
@@ -170,7 +170,7 @@ class TakeState:
         def pick(book: int, head_logits: Tensor) -> Tensor:
             verdicts.append(head_logits.isfinite().all())
             chance = noise[2 + book : 3 + book, : head_logits.shape[-1]]
-            return draw(head_logits, chance, self.knobs.heads, keep_crossing=False)
+            return draw(head_logits, chance, self.knobs.heads, keep_crossing=False, ranks=HEAD_TOP_K)
 
         code = model.first_code(main)
         semantic, extra = main != c.eos_token_id, model.shared_in(self.row)

@@ -54,8 +54,9 @@ def _files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         try:
-            names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
-        except (ValueError, KeyError, AttributeError):
+            weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+            names = sorted({str(name) for name in weight_map.values()})
+        except (ValueError, KeyError, AttributeError, TypeError):
             raise RequestError(
                 f"{index.name} of the checkpoint is not a weight map; fetch it again."
             ) from None
