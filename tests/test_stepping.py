@@ -1,0 +1,220 @@
+"""One piece of a frame family: what is read, what is dropped to fit, when it ends."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from engine.drama3.model import TakeState
+from engine.family import Piece, PieceEnd, Sound
+from engine.stepping import HISTORY_KEEPS, PREFILL_ROWS, fit_history, speak_frames
+from engine.take import Character, Reference, RequestError, Sampling, Spoken, Status, TakeFailed
+
+RNG = np.random.default_rng(8)
+TURNS = tuple(
+    Spoken(f"This is what I said before, number {number}.", RNG.integers(0, 16, (4, frames)))
+    for number, frames in enumerate((20, 35, 10, 28, 15))
+)
+
+
+def piece(**fields) -> Piece:
+    plain = Piece("Hello there.", 0, Character(), (), Sampling(), seed=3, max_frames=12)
+    return dataclasses.replace(plain, **fields)
+
+
+def perform(family, wanted: Piece) -> tuple[list[Status | Sound], PieceEnd]:
+    units, speech = [], speak_frames(family, wanted)
+    while True:
+        try:
+            units.append(next(speech))
+        except StopIteration as stop:
+            return units, stop.value
+
+
+def sounds(units) -> list[Sound]:
+    return [unit for unit in units if isinstance(unit, Sound)]
+
+
+def limited(family, **limits):
+    """The same family with other limits."""
+    other = copy.copy(family)
+    for name, value in limits.items():
+        assert hasattr(family, name)
+        setattr(other, name, value)
+    return other
+
+
+def num_rows(family, wanted: Piece) -> int:
+    return len(family.prompt(wanted).rows)
+
+
+@pytest.fixture
+def prefills(monkeypatch) -> list[int]:
+    """The rows of every prefill that was called."""
+    calls, whole = [], TakeState.prefill
+    monkeypatch.setattr(TakeState, "prefill", lambda state, rows: (calls.append(len(rows)), whole(state, rows)))
+    return calls
+
+
+class TestHistory:
+    def test_a_prompt_within_the_limit_keeps_every_turn(self, tiny_family):
+        wanted = piece(history=TURNS)
+        rows = num_rows(tiny_family, wanted)
+        exact = limited(tiny_family, max_prompt_rows=rows)
+        prompt, dropped = fit_history(exact, wanted)
+        assert (len(prompt.rows), dropped) == (rows, 0)
+
+    @pytest.mark.parametrize("share", [0.999, 0.9, 0.6, 0.45])
+    def test_whole_turns_go_until_60_percent_of_the_limit_are_used(self, tiny_family, share):
+        wanted = piece(history=TURNS)
+        limit = int(share * num_rows(tiny_family, wanted))
+        prompt, dropped = fit_history(limited(tiny_family, max_prompt_rows=limit), wanted)
+        sizes = [num_rows(tiny_family, piece(history=TURNS[count:])) for count in range(6)]
+        # The fewest turns with which the rest uses 60 %, or all of them.
+        assert dropped == next((count for count in range(6) if sizes[count] <= HISTORY_KEEPS * limit), 5)
+        assert 0 < dropped <= 5
+        expected = tiny_family.prompt(piece(history=TURNS[dropped:])).rows
+        assert np.array_equal(prompt.rows, expected)
+        assert len(expected) <= limit
+
+    def test_frames_to_come_count_against_the_context(self, tiny_family):
+        wanted = piece(history=TURNS, max_frames=12)
+        rows = num_rows(tiny_family, wanted)
+        assert fit_history(limited(tiny_family, max_rows=rows + 12), wanted)[1] == 0
+        assert fit_history(limited(tiny_family, max_rows=rows + 11), wanted)[1] > 0
+
+    def test_the_take_says_how_many_turns_went(self, tiny_family):
+        wanted = piece(history=TURNS)
+        tight = limited(tiny_family, max_prompt_rows=num_rows(tiny_family, wanted) - 1)
+        dropped = fit_history(tight, wanted)[1]
+        end = perform(tight, wanted)[1]
+        assert end.flags == (f"history_dropped({dropped})",)
+        assert np.array_equal(end.codes, perform(tiny_family, piece(history=TURNS[dropped:]))[1].codes)
+
+    def test_a_take_that_dropped_nothing_has_no_flag(self, tiny_family):
+        assert perform(tiny_family, piece(history=TURNS))[1].flags == ()
+
+
+class TestTooLong:
+    clone = Character(voice=(Reference(RNG.integers(0, 16, (4, 300)), "A long clip."),))
+
+    @pytest.mark.parametrize("history", [(), TURNS])
+    def test_what_does_not_fit_even_without_history_is_refused(self, tiny_family, prefills, history):
+        bare = num_rows(tiny_family, piece(character=self.clone))
+        tight = limited(tiny_family, max_prompt_rows=bare - 1)
+        with pytest.raises(RequestError, match=f"^Voice and line need {bare} rows, the limit is {bare - 1}; "):
+            next(speak_frames(tight, piece(character=self.clone, history=history)))
+        assert prefills == []
+
+    def test_a_line_whose_later_piece_does_not_fit_is_refused_before_it_begins(self, tiny_family, prefills):
+        second = piece(text="Some more words, and then some more.", index=1, character=self.clone)
+        tight = limited(tiny_family, max_prompt_rows=num_rows(tiny_family, second) - 1)
+        perform(tight, piece(character=self.clone, max_frames=1))
+        prefills.clear()
+        with pytest.raises(RequestError, match="^Voice and line need "):
+            next(speak_frames(tight, piece(character=self.clone, later=(second,))))
+        assert prefills == []
+
+
+def test_a_prompt_is_always_cut_at_its_borders_and_every_256_rows(tiny_family, prefills):
+    wanted = piece(history=TURNS, max_frames=1)
+    prompt = tiny_family.prompt(wanted)
+    assert len(prompt.rows) > PREFILL_ROWS
+    perform(tiny_family, wanted)
+    ends = {*prompt.borders, *range(PREFILL_ROWS, len(prompt.rows), PREFILL_ROWS), len(prompt.rows)}
+    assert np.cumsum(prefills).tolist() == sorted(ends)
+
+
+def test_a_status_stands_before_every_prefill_call(tiny_family, prefills):
+    speech, seen = speak_frames(tiny_family, piece(history=TURNS, max_frames=1)), []
+    for unit in speech:
+        seen.append((unit.phase if isinstance(unit, Status) else "sound", len(prefills)))
+    count = len(prefills)
+    assert seen == [*(("prefill", done) for done in range(count)), ("sound", count)]
+
+
+@pytest.mark.parametrize("seed", [3, 4, 21])
+def test_looking_ahead_changes_nothing(tiny_family, seed):
+    takes = [perform(limited(tiny_family, lookahead=ahead), piece(seed=seed)) for ahead in (0, 1, 3)]
+    for units, end in takes[1:]:
+        assert (end.reason, end.frames) == (takes[0][1].reason, takes[0][1].frames)
+        assert np.array_equal(end.codes, takes[0][1].codes)
+        for unit, first in zip(sounds(units), sounds(takes[0][0]), strict=True):
+            assert np.array_equal(unit.samples, first.samples)
+
+
+def test_looking_ahead_queues_no_step_behind_the_last_frame(tiny_family, monkeypatch):
+    steps, step = [], TakeState.step
+    monkeypatch.setattr(TakeState, "step", lambda state: (steps.append(1), step(state)))
+    assert perform(limited(tiny_family, lookahead=3), piece(max_frames=5))[1].frames == 5
+    assert len(steps) == 5
+
+
+@pytest.mark.parametrize("lookahead", [0, 1])
+def test_a_step_is_queued_before_the_status_of_the_one_before_is_read(tiny_family, monkeypatch, lookahead):
+    order, step, status = [], TakeState.step, TakeState.status
+    monkeypatch.setattr(TakeState, "step", lambda state: (order.append("step"), step(state)))
+    monkeypatch.setattr(TakeState, "status", lambda state, frame: (order.append("read"), status(state, frame))[1])
+    perform(limited(tiny_family, lookahead=lookahead), piece(max_frames=3))
+    ahead = ["step", "step", "read", "step", "read", "read"]
+    assert order == (ahead if lookahead else ["step", "read"] * 3)
+
+
+def test_end_of_speech_is_a_stop_without_its_frame(tiny_family):
+    units, end = perform(tiny_family, piece(seed=1, max_frames=60))
+    assert end.reason == "stop"
+    assert end.frames == end.codes.shape[1] < 60
+    assert sum(unit.frames for unit in sounds(units)) == end.frames
+    more = perform(tiny_family, piece(seed=1, max_frames=90))[1]
+    assert np.array_equal(more.codes, end.codes)
+
+
+def test_the_frame_cap_is_a_length(tiny_family):
+    end = perform(tiny_family, piece(max_frames=7))[1]
+    assert (end.reason, end.frames, end.codes.shape) == ("length", 7, (4, 7))
+
+
+@pytest.mark.parametrize("at", [1, 2, 5])
+def test_at_the_deadline_the_take_ends_with_everything_delivered(tiny_family, at):
+    asked = []
+    units, end = perform(tiny_family, piece(due=lambda: asked.append(1) or len(asked) == at))
+    assert (end.reason, end.frames) == ("deadline", at)
+    assert sum(len(unit.samples) for unit in sounds(units)) == at * tiny_family.hop
+    assert np.array_equal(end.codes, perform(tiny_family, piece())[1].codes[:, :at])
+
+
+def test_long_silence_between_chunks_is_broken_by_a_status(tiny_family, monkeypatch):
+    monkeypatch.setattr("engine.stepping.HEARTBEAT_S", -1.0)  # as if every step took longer than it
+    units, _ = perform(tiny_family, piece(max_frames=6))
+    kinds = ["sound" if isinstance(unit, Sound) else unit.phase for unit in units if unit != Status("prefill")]
+    # Chunks are due after frames 2 and 6.
+    assert kinds == ["speaking", "sound", "speaking", "speaking", "speaking", "sound"]
+
+
+def test_a_piece_that_ends_at_once_fails(tiny_family, monkeypatch):
+    monkeypatch.setattr(TakeState, "status", lambda state, frame: (True, True))
+    with pytest.raises(TakeFailed, match="^The model ended 'Hello there.' before it made a sound; "):
+        perform(tiny_family, piece())
+
+
+def test_numbers_that_are_none_end_the_take_at_their_frame(tiny_family):
+    broken = copy.copy(tiny_family)
+    broken.model = copy.deepcopy(tiny_family.model)
+    codes = perform(tiny_family, piece())[1].codes
+    used = tiny_family.config.semantic_start_token_id + int(codes[0, 0])
+    broken.model.backbone.embedding[used] = torch.nan  # heard when frame 0 is read, seen in frame 1
+    with pytest.raises(TakeFailed, match="not finite at frame 1; try another seed"):
+        perform(broken, piece())
+
+
+def test_the_parts_of_a_piece_are_timed(tiny_family):
+    wanted = piece()
+    perform(tiny_family, wanted)
+    spans = wanted.clock.spans
+    assert spans.keys() == {"prompt", "prefill"}
+    assert all(seconds > 0 for seconds in spans.values())
+    assert wanted.clock.stamps["first_codes"] >= sum(spans.values())

@@ -1,0 +1,75 @@
+"""Which frames become sound together, and what becomes of a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.vocoder import SCHEDULE, Schedule, pcm16
+
+
+def chunks(schedule: Schedule, num_frames: int) -> list[tuple[int, int]]:
+    """The chunks of a piece whose frames come one by one."""
+    due = [schedule.due(frames) for frames in range(1, num_frames + 1)]
+    return [chunk for chunk in [*due, schedule.due(num_frames, last=True)] if chunk]
+
+
+def test_sizes_follow_the_schedule_and_the_last_repeats():
+    assert SCHEDULE == (2, 4, 8, 16, 32)
+    assert chunks(Schedule(), 100) == [(0, 2), (2, 6), (6, 14), (14, 30), (30, 62), (62, 94), (94, 100)]
+
+
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), num_frames=st.integers(0, 80))
+def test_every_frame_is_handed_over_once_and_in_order(sizes, num_frames):
+    made = chunks(Schedule(tuple(sizes)), num_frames)
+    assert [frame for first, end in made for frame in range(first, end)] == list(range(num_frames))
+    wanted = [*sizes, *[sizes[-1]] * len(made)]
+    assert [end - first for first, end in made][:-1] == wanted[: len(made) - 1] if made else num_frames == 0
+
+
+def test_no_chunk_is_due_before_its_last_frame():
+    schedule = Schedule((3,))
+    assert [schedule.due(frames) for frames in (1, 2, 3, 4, 5, 6)] == [None, None, (0, 3), None, None, (3, 6)]
+
+
+def test_the_rest_is_due_at_the_end_and_only_once():
+    schedule = Schedule((3,))
+    assert schedule.due(2, last=True) == (0, 2)
+    assert schedule.due(2, last=True) is None
+    assert Schedule().due(0, last=True) is None
+
+
+def test_frames_that_come_together_leave_together():
+    schedule = Schedule((2, 4))
+    assert schedule.due(5) == (0, 5)
+    assert schedule.due(8) is None
+    assert schedule.due(9) == (5, 9)
+
+
+@pytest.mark.parametrize(
+    ("sample", "value"),
+    [
+        (0.0, 0),
+        (1.0, 32767),
+        (-1.0, -32767),
+        (1.5, 32767),
+        (-7.0, -32767),
+        (np.inf, 32767),
+        (0.99 / 32767, 0),
+        (-0.99 / 32767, 0),
+        (1.5 / 32767, 1),
+        (-1.5 / 32767, -1),
+        (0.5, 16383),  # 16383.5
+        (-0.5, -16383),
+    ],
+)
+def test_samples_are_clamped_and_truncated_toward_zero(sample, value):
+    pcm = pcm16(np.array([sample], np.float32))
+    assert pcm.dtype == np.int16
+    assert pcm.tolist() == [value]
+
+
+def test_no_samples_are_no_pcm():
+    assert pcm16(np.zeros(0, np.float32)).shape == (0,)
