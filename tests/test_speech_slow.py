@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.family import Piece, Sound
-from engine.kokoro.family import KokoroFamily
-from engine.take import Character, Sampling
+from engine.engine import Engine
+from engine.models import load_family
+from engine.take import Audio, TakeRequest
 from tests.recogniser import hear, why_deaf, word_errors
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_deaf()), reason=str(why_deaf()))]
@@ -37,13 +37,14 @@ LINES = (
 MOST_ERRORS = 0.15
 
 
-def test_twenty_lines_of_the_stand_in_are_understood():
-    family = KokoroFamily.load()
+def test_twenty_lines_of_the_stand_in_are_understood(record_property):
+    engine = Engine(load_family("kokoro"))
     errors = words = 0
     for line in LINES:
-        piece = Piece(line, 0, Character(), (), Sampling(), 7, family.max_piece_frames)
-        samples = np.concatenate([unit.samples for unit in family.speak(piece) if isinstance(unit, Sound)])
-        wrong, spoken = word_errors(line, hear(samples, family.sample_rate))
+        events = list(engine.perform(TakeRequest(line, seed=7)))
+        pcm = np.concatenate([event.pcm for event in events if isinstance(event, Audio)])
+        wrong, spoken = word_errors(line, hear(pcm.astype(np.float32) / 32768, engine.family.sample_rate))
         errors, words = errors + wrong, words + spoken
 
+    record_property("word_errors", f"{errors} of {words}")
     assert errors / words <= MOST_ERRORS, f"{errors} of {words} words misheard"
