@@ -27,7 +27,8 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = _parser().parse_args(arguments)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO if args.verbose else logging.WARNING)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    logging.getLogger("engine").setLevel(logging.DEBUG if args.verbose else logging.WARNING)
     try:
         return args.command(args)
     except RequestError as problem:

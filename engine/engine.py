@@ -79,9 +79,16 @@ class Engine:
         can't be performed, TakeFailed if the model makes no sound or no numbers.
         """
         clock = Clock()
-        self._check(request)
+        self.check(request)
+        with closing(self._events(request, clock)) as events:
+            for event in events:
+                handed = clock.now()
+                yield event
+                clock.add("held", clock.now() - handed)  # the listener's time, not ours
+
+    def _events(self, request: TakeRequest, clock: Clock) -> Generator[Event, None, None]:
         seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
-        log.info("performing seed=%d characters=%d", seed, len(request.text))
+        log.debug("performing seed=%d characters=%d", seed, len(request.text))
         yield Status("preparing", f"{self.family.name} reads the line.")
         character = yield from self._voice(request.character, clock)
         take = _Take(self.family, dataclasses.replace(request, character=character, seed=seed), clock)
@@ -97,7 +104,8 @@ class Engine:
         )
         yield done
 
-    def _check(self, request: TakeRequest) -> None:
+    def check(self, request: TakeRequest) -> None:
+        """Raise RequestError, one sentence, for a request that can't be performed. Needs no device."""
         family = self.family
         try:
             check_request(request, family.capabilities, family.name)
@@ -161,6 +169,8 @@ class _Take:
             self.reason = end.reason
             if self.reason == "deadline":
                 break
+        if not self.frames and self.reason == "deadline":
+            raise TakeFailed("The deadline passed before there was a sound; allow more time.")
         if not self.frames:
             raise TakeFailed(
                 "The model ended the line before it made a sound; try another seed or other words."
@@ -247,5 +257,5 @@ class _Take:
             total_s=total,
             audio_s=audio_s,
             frames_per_s=self.frames / (total - sum(spans.values())),
-            rtf=total / audio_s,
+            rtf=(total - spans.get("held", 0.0)) / audio_s,
         )

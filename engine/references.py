@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
 
+from engine.cache import BoundedCache
 from engine.take import Clip, RequestError
 
 MIN_CLIP_S, MAX_CLIP_S = 1.0, 60.0
@@ -135,60 +134,38 @@ def check_codes(
 
 
 class ReferenceCache:
-    """Codes of references by the key of their samples, at most `max_bytes` of them, the latest used kept.
+    """Codes of references by the key of their samples, bounded in bytes, the latest used kept.
 
     A hit saves the codec's encoding of the clip: up to 3 s of a CPU for 10 s of sound, where preparing and
-    hashing take 20 to 80 ms. Codes belong to the model that made them, so a cache lives and dies
+    hashing take some ten milliseconds. Codes belong to the model that made them, so a cache lives and dies
     with one loaded family. Safe to share between threads; arrays are copied in and out, so that no take can
     change what another one hears.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._num_bytes = 0
-        self._codes: OrderedDict[str, np.ndarray] = OrderedDict()
-        self._lock = threading.Lock()
+        self._codes: BoundedCache[np.ndarray] = BoundedCache(max_bytes)
 
     @property
     def num_bytes(self) -> int:
         """Bytes of codes held now, never above the limit."""
-        return self._num_bytes
+        return self._codes.num_bytes
 
     def get(self, key: str) -> np.ndarray | None:
         """A copy of the codes under `key`, now the latest used, or None."""
-        with self._lock:
-            codes = self._codes.get(key)
-            if codes is None:
-                return None
-            self._codes.move_to_end(key)
-            return codes.copy()
+        codes = self._codes.get(key)
+        return None if codes is None else codes.copy()
 
     def put(self, key: str, codes: np.ndarray) -> None:
         """Keep a copy of `codes`; the longest unused make room. Codes too large for the cache aren't kept."""
-        with self._lock:
-            self._drop(key)
-            if codes.nbytes > self._max_bytes:
-                return
-            self._codes[key] = codes.copy()
-            self._num_bytes += codes.nbytes
-            while self._num_bytes > self._max_bytes:
-                self._drop(next(iter(self._codes)))
+        self._codes.put(key, codes.copy(), codes.nbytes)
 
     def forget(self, key: str) -> None:
         """Drop the codes under `key`, if there are any."""
-        with self._lock:
-            self._drop(key)
+        self._codes.forget(key)
 
     def clear(self) -> None:
         """Drop everything."""
-        with self._lock:
-            self._codes.clear()
-            self._num_bytes = 0
-
-    def _drop(self, key: str) -> None:
-        codes = self._codes.pop(key, None)
-        if codes is not None:
-            self._num_bytes -= codes.nbytes
+        self._codes.clear()
 
 
 def _start(which: str) -> str:

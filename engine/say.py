@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import base64
-import hashlib
+import dataclasses
 import json
 import logging
 import secrets
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from engine.audio_files import check_target, read_card, read_clip, write_take
+from engine.card import card, codes_of
 from engine.engine import Engine
 from engine.limits import check_sampling
 from engine.models import load_family
@@ -30,10 +30,8 @@ from engine.take import (
     Sampling,
     Spoken,
     TakeRequest,
-    to_json,
 )
 
-NOTICE = "Synthetic speech, made by a machine with Tableread."
 FROM_CARD = ("text", "describe", "name", "scene", "seed", "temperature", "top_p", "top_k", "max_frames")
 
 log = logging.getLogger(__name__)
@@ -41,7 +39,7 @@ log = logging.getLogger(__name__)
 
 def say(args: argparse.Namespace) -> None:
     """Perform the line and write its file. RequestError, before any model work, if it can't be done."""
-    made_from = _recall(args) if args.again else None
+    before = _recall(args) if args.again else None
     _check_pairs(args)
     if args.text == "-":
         args.text = sys.stdin.read()
@@ -67,27 +65,27 @@ def say(args: argparse.Namespace) -> None:
         seed=args.seed,
         max_frames=args.max_frames,
     )
-    pcm, done, keys = _perform(engine, request)
-    card = _card(engine, request, done, keys)
-    if made_from:
-        _check_same_voice(made_from, card)
-    write_take(target, pcm, engine.family.sample_rate, card)
+    pcm, done, encoded = _perform(engine, request)
+    made = card(engine.family, request, done, encoded)
+    if before:
+        _check_same(before, made)
+    write_take(target, pcm, engine.family.sample_rate, made)
     _report(args, engine, done, len(pcm), target)
 
 
-def _perform(engine: Engine, request: TakeRequest) -> tuple[np.ndarray, Done, list[str]]:
-    """(pcm int16 [n], how it ended, the keys of the reference clips)."""
-    chunks, keys, done = [], [], None
+def _perform(engine: Engine, request: TakeRequest) -> tuple[np.ndarray, Done, list[Encoded]]:
+    """(pcm int16 [n], how it ended, the references that were encoded)."""
+    chunks, encoded, done = [], [], None
     for event in engine.perform(request):
         if isinstance(event, Audio):
             chunks.append(event.pcm)
         elif isinstance(event, Encoded):
-            keys.append(event.key)
+            encoded.append(event)
             if event.note:
                 _tell(event.note)
         elif isinstance(event, Done):
             done = event
-    return np.concatenate(chunks), done, keys
+    return np.concatenate(chunks), done, encoded
 
 
 def _check_pairs(args: argparse.Namespace) -> None:
@@ -135,51 +133,10 @@ def _codes_of_take(engine: Engine, path: Path) -> np.ndarray:
         except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             raise RequestError(f"{path.name} holds no array named codes; save it with numpy.savez.") from None
     try:
-        card = read_card(path)
-    except RequestError:
-        card = {}
-    if card.get("codes") and (card["model"], card["revision"]) == (
-        engine.family.name,
-        engine.family.revision,
-    ):
-        data = card["codes"]
-        return (
-            np.frombuffer(base64.b64decode(data["bytes"]), data["dtype"])
-            .reshape(data["shape"])
-            .astype(np.int64)
-        )
-    return engine.encode(read_clip(path, tell=_tell), path.name).codes
-
-
-def _card(engine: Engine, request: TakeRequest, done: Done, keys: list[str]) -> dict[str, Any]:
-    """What the file says of itself. Clips, their words and earlier lines stay private: only hashes tell
-    whether they are the same again."""
-    who, sampling = request.character, request.sampling
-    words = [reference.transcript for reference in who.voice or ()]
-    return {
-        "notice": NOTICE,
-        "model": engine.family.name,
-        "revision": engine.family.revision,
-        "seed": done.seed,
-        "text": request.text,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "max_frames": request.max_frames,
-        "describe": who.description,
-        "name": who.name or None,
-        "scene": who.scene,
-        "voice": _digest([keys, words]) if keys else None,
-        "history": _digest([to_json(turn) for turn in request.history]) if request.history else None,
-        "finish_reason": done.finish_reason,
-        "frames": done.frames,
-        "flags": list(done.flags),
-        "codes": None if done.codes is None else to_json(done.codes.astype(np.uint16)),
-    }
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+        codes = codes_of(read_card(path), engine.family)
+    except RequestError:  # a sound file from elsewhere
+        codes = None
+    return engine.encode(read_clip(path, tell=_tell), path.name).codes if codes is None else codes
 
 
 def _recall(args: argparse.Namespace) -> dict[str, Any]:
@@ -187,25 +144,23 @@ def _recall(args: argparse.Namespace) -> dict[str, Any]:
     for name in FROM_CARD:
         if getattr(args, name) is not None:
             raise RequestError(f"--again takes everything from the card; leave {name.replace('_', '-')} out.")
-    card = read_card(args.again)
+    before = read_card(args.again)
     for name in FROM_CARD:
-        setattr(args, name, card.get(name))
-    if card.get("voice") and not args.voice:
+        setattr(args, name, before.get(name))
+    if before.get("voice") and not args.voice:
         raise RequestError(
             f"{args.again.name} was cloned from clips; give the same --voice and --words again."
         )
-    if card.get("history") and not args.history:
+    if before.get("history") and not args.history:
         raise RequestError(f"{args.again.name} was made with earlier lines; give the same --history again.")
-    args.model = args.model or card.get("model")
-    return card
+    args.model = args.model or before.get("model")
+    return before
 
 
-def _check_same_voice(before: dict[str, Any], card: dict[str, Any]) -> None:
+def _check_same(before: dict[str, Any], made: dict[str, Any]) -> None:
     for name, thing in (("voice", "clips or words"), ("history", "earlier lines"), ("revision", "model")):
-        if before.get(name) != card[name]:
-            raise RequestError(
-                f"These are not the {thing} the take was made with; the result would be another take."
-            )
+        if before.get(name) != made[name]:
+            raise RequestError(f"These are not the {thing} the take was made with; it would be another take.")
 
 
 def _report(args: argparse.Namespace, engine: Engine, done: Done, num_samples: int, target: Path) -> None:
@@ -222,7 +177,7 @@ def _report(args: argparse.Namespace, engine: Engine, done: Done, num_samples: i
         "frames": done.frames,
         "sample_rate": engine.family.sample_rate,
         "audio_s": audio_s,
-        "timings": {name: value for name, value in to_json(done.timings).items() if name != "type"},
+        "timings": dataclasses.asdict(done.timings),
         "flags": list(done.flags),
         "model": engine.family.name,
         "file": str(target),

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from engine.family import Piece, PieceEnd, Sound
+from engine.prefix import PrefixCache, Snapshot
 from engine.take import RequestError, Status, TakeFailed
 from engine.vocoder import Schedule
 
@@ -39,6 +40,10 @@ class FrameState(Protocol):
 
     def prefill(self, rows: torch.Tensor) -> None: ...
 
+    def snapshot(self) -> Snapshot: ...
+
+    def restore(self, prefix: Snapshot) -> None: ...
+
     def step(self) -> None: ...
 
     def status(self, frame: int) -> tuple[bool, bool]: ...
@@ -58,6 +63,7 @@ class FrameFamily(Protocol):
     max_rows: int
     max_prompt_rows: int
     lookahead: int
+    prefixes: PrefixCache
 
     def prompt(self, piece: Piece) -> Prompt: ...
 
@@ -79,7 +85,7 @@ def speak_frames(family: FrameFamily, piece: Piece) -> Speech:
         fit_history(family, later)
     piece.clock.add("prompt", time.perf_counter() - started)
     state = family.open(piece, len(prompt.rows) + piece.max_frames)
-    yield from _prefill(state, prompt, piece)
+    yield from _prefill(family.prefixes, state, prompt, piece)
     end = yield from _decode(family, state, piece)
     return dataclasses.replace(end, flags=(f"history_dropped({dropped})",) if dropped else ())
 
@@ -107,16 +113,26 @@ def fit_history(family: FrameFamily, piece: Piece) -> tuple[Prompt, int]:
     return family.prompt(dataclasses.replace(piece, history=piece.history[dropped:])), dropped
 
 
-def _prefill(state: FrameState, prompt: Prompt, piece: Piece) -> Generator[Status, None, None]:
-    """Always split at the borders, so that a remembered prefix changes nothing but time."""
+def _prefill(
+    prefixes: PrefixCache, state: FrameState, prompt: Prompt, piece: Piece
+) -> Generator[Status, None, None]:
+    """Read the prompt from its longest known prefix on, and remember the state at each of its borders.
+
+    Always split at the borders, so that a remembered prefix changes nothing but time.
+    """
     cuts = sorted(
         {*prompt.borders, *range(PREFILL_ROWS, len(prompt.rows), PREFILL_ROWS), len(prompt.rows)} - {0}
     )
     rows, start = torch.from_numpy(prompt.rows), 0
-    for cut in cuts:
+    if known := prefixes.longest(prompt.rows, prompt.borders):
+        state.restore(known)
+        start = known.num_rows
+    for cut in (each for each in cuts if each > start):
         yield Status("prefill", "")
         began = time.perf_counter()
         state.prefill(rows[start:cut])
+        if cut in prompt.borders:
+            prefixes.keep(prompt.rows[:cut], state.snapshot())
         piece.clock.add("prefill", time.perf_counter() - began)
         start = cut
 

@@ -127,8 +127,8 @@ class Audio:
 class Timings:
     """Where the time went, in seconds since `perform` was called unless a name says otherwise.
 
-    `reference_s`, `prompt_s` and `prefill_s` are spans. `rtf` is compute seconds per second of audio: lower
-    is better.
+    `reference_s`, `prompt_s` and `prefill_s` are spans. `rtf` is compute seconds per second of audio, lower
+    is better; the time that the listener took between two events is in `total_s` and not in `rtf`.
     """
 
     queue_s: float = 0.0
@@ -162,7 +162,12 @@ class Done:
 
 @dataclass(frozen=True)
 class Trouble:
-    """A take that could not be performed, told across the door: `kind` request, memory or fault."""
+    """A take that could not be performed, told across the door in one sentence.
+
+    `kind` is request (the caller can change it), take (another seed may do better), memory, busy (no place in
+    line, no GPU), quota (no GPU time left), lost (the GPU was taken away) or fault (ours; the log tells more
+    under `take_id`).
+    """
 
     kind: str
     sentence: str

@@ -54,7 +54,9 @@ def test_a_seed_is_a_whole_number_of_64_bits(seed):
     assert refusal(seed=seed) == f"The seed is {seed!r}; it must be a whole number from 0 to {2**64 - 1}."
 
 
-@pytest.mark.parametrize("temperature", [math.nan, math.inf, -math.inf, -0.1, 2.1, "1", True, None, 10**400, [1.0]])
+@pytest.mark.parametrize(
+    "temperature", [math.nan, math.inf, -math.inf, -0.1, 2.1, "1", True, None, 10**400, [1.0]]
+)
 def test_a_temperature_is_a_number_from_0_to_2(temperature):
     said = refusal(sampling=Sampling(temperature=temperature))
     assert said == f"The temperature is {temperature!r}; it must be a number from 0 to 2."
@@ -99,7 +101,9 @@ def test_a_scene_needs_a_description(voice):
     assert "add a description" in refusal(character=Character(voice=voice, scene="a storm"))
 
 
-@pytest.mark.parametrize("item", [CLIP.audio, "clip.wav", Reference("clip.wav", "Hello."), Reference(None, "Hi.")])
+@pytest.mark.parametrize(
+    "item", [CLIP.audio, "clip.wav", Reference("clip.wav", "Hello."), Reference(None, "Hi.")]
+)
 def test_a_reference_is_a_clip_or_codes_with_words(item):
     said = refusal(character=Character(voice=(CLIP, item)))
     assert said == "Reference 2 is not a clip or its codes; give a clip and its words."

@@ -90,7 +90,9 @@ def test_temperature_0_draws_the_likeliest_whatever_the_noise(temperature):
     assert winners(logits, Knobs.of(temperature, None, 1.0, "cpu"), keep_crossing=True) == {1}
 
 
-@pytest.mark.parametrize(("temperature", "top_k", "top_p"), [(1.0, None, 1.0), (0.6, None, 0.85), (1.7, 4, 1.0)])
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"), [(1.0, None, 1.0), (0.6, None, 0.85), (1.7, 4, 1.0)]
+)
 def test_the_race_has_the_law_of_the_kept_softmax(temperature, top_k, top_p):
     logits, rows = torch.tensor([1.2, 0.1, -0.4, 0.9, -1.5, 0.3]), 20_000
     mass = (logits.double() / temperature).softmax(-1).numpy()
@@ -99,7 +101,9 @@ def test_the_race_has_the_law_of_the_kept_softmax(temperature, top_k, top_p):
     kept = order[: min((before <= top_p).sum(), top_k or 6)]
     expected = np.zeros(6)
     expected[kept] = rows * mass[kept] / mass[kept].sum()
-    drawn = draw(logits.expand(rows, 6), noise_of(11, rows, 6), Knobs.of(temperature, top_k, top_p, "cpu"), True)
+    drawn = draw(
+        logits.expand(rows, 6), noise_of(11, rows, 6), Knobs.of(temperature, top_k, top_p, "cpu"), True
+    )
     counts = np.bincount(drawn.numpy(), minlength=6)
     assert not counts[expected == 0].any()
     chi_square = ((counts - expected)[kept] ** 2 / expected[kept]).sum()
@@ -120,12 +124,18 @@ def test_half_precision_logits_are_drawn_in_float32():
     assert torch.equal(draw(logits, noise, knobs, True), draw(logits.float(), noise, knobs, True))
 
 
-@pytest.mark.parametrize(("asked", "main", "heads"), [(None, UNCAPPED, 30), (5, 5, 5), (100, 100, 30), (10**12, UNCAPPED, 30)])
+@pytest.mark.parametrize(
+    ("asked", "main", "heads"), [(None, UNCAPPED, 30), (5, 5, 5), (100, 100, 30), (10**12, UNCAPPED, 30)]
+)
 def test_the_heads_are_capped_at_30_whatever_was_asked(asked, main, heads):
     knobs = TakeKnobs.of(0.7, asked, 0.8, "cpu")
     assert (knobs.main.top_k.item(), knobs.heads.top_k.item()) == (main, heads)
     assert (knobs.heads.temperature.item(), knobs.heads.top_p.item()) == pytest.approx((0.7, 0.8))
-    assert (knobs.retry.temperature.item(), knobs.retry.top_k.item(), knobs.retry.top_p.item()) == pytest.approx((1, 30, 0.95))
+    assert (
+        knobs.retry.temperature.item(),
+        knobs.retry.top_k.item(),
+        knobs.retry.top_p.item(),
+    ) == pytest.approx((1, 30, 0.95))
 
 
 @pytest.mark.parametrize("keep_crossing", [True, False])
@@ -146,7 +156,7 @@ def test_rank_30_can_be_drawn_by_the_main_draw_and_not_by_a_head():
 
 
 class TestRepetition:
-    """Candidates 10 (end of speech) and 20..23; the first draw is steered to one token, the retry to another."""
+    """Candidates 10 (end of speech) and 20..23; the first draw and the retry are steered to a token each."""
 
     candidates = torch.tensor([10, 20, 21, 22, 23])
 

@@ -11,6 +11,7 @@ import torch
 
 from engine.drama3.model import TakeState
 from engine.family import Piece, PieceEnd, Sound
+from engine.prefix import PrefixCache
 from engine.stepping import HISTORY_KEEPS, PREFILL_ROWS, fit_history, speak_frames
 from engine.take import Character, Reference, RequestError, Sampling, Spoken, Status, TakeFailed
 
@@ -53,10 +54,13 @@ def num_rows(family, wanted: Piece) -> int:
 
 
 @pytest.fixture
-def prefills(monkeypatch) -> list[int]:
-    """The rows of every prefill that was called."""
+def prefills(monkeypatch, tiny_family) -> list[int]:
+    """The rows of every prefill that is called; no prefix is known yet."""
+    tiny_family.prefixes.clear()
     calls, whole = [], TakeState.prefill
-    monkeypatch.setattr(TakeState, "prefill", lambda state, rows: (calls.append(len(rows)), whole(state, rows)))
+    monkeypatch.setattr(
+        TakeState, "prefill", lambda state, rows: (calls.append(len(rows)), whole(state, rows))
+    )
     return calls
 
 
@@ -106,7 +110,9 @@ class TestTooLong:
     def test_what_does_not_fit_even_without_history_is_refused(self, tiny_family, prefills, history):
         bare = num_rows(tiny_family, piece(character=self.clone))
         tight = limited(tiny_family, max_prompt_rows=bare - 1)
-        with pytest.raises(RequestError, match=f"^Voice and line need {bare} rows, the limit is {bare - 1}; "):
+        with pytest.raises(
+            RequestError, match=f"^Voice and line need {bare} rows, the limit is {bare - 1}; "
+        ):
             next(speak_frames(tight, piece(character=self.clone, history=history)))
         assert prefills == []
 
@@ -115,7 +121,7 @@ class TestTooLong:
         tight = limited(tiny_family, max_prompt_rows=num_rows(tiny_family, second) - 1)
         perform(tight, piece(character=self.clone, max_frames=1))
         prefills.clear()
-        with pytest.raises(RequestError, match="^Voice and line need "):
+        with pytest.raises(RequestError, match=r"^Voice and line need "):
             next(speak_frames(tight, piece(character=self.clone, later=(second,))))
         assert prefills == []
 
@@ -127,6 +133,15 @@ def test_a_prompt_is_always_cut_at_its_borders_and_every_256_rows(tiny_family, p
     perform(tiny_family, wanted)
     ends = {*prompt.borders, *range(PREFILL_ROWS, len(prompt.rows), PREFILL_ROWS), len(prompt.rows)}
     assert np.cumsum(prefills).tolist() == sorted(ends)
+
+
+def test_a_known_prefix_is_not_read_again(tiny_family, prefills):
+    first = perform(tiny_family, piece(history=TURNS))[1]
+    prefills.clear()
+    second = perform(tiny_family, piece(history=TURNS))[1]
+    prompt = tiny_family.prompt(piece(history=TURNS))
+    assert sum(prefills) == len(prompt.rows) - prompt.borders[-1]
+    assert np.array_equal(first.codes, second.codes)
 
 
 def test_a_status_stands_before_every_prefill_call(tiny_family, prefills):
@@ -158,7 +173,9 @@ def test_looking_ahead_queues_no_step_behind_the_last_frame(tiny_family, monkeyp
 def test_a_step_is_queued_before_the_status_of_the_one_before_is_read(tiny_family, monkeypatch, lookahead):
     order, step, status = [], TakeState.step, TakeState.status
     monkeypatch.setattr(TakeState, "step", lambda state: (order.append("step"), step(state)))
-    monkeypatch.setattr(TakeState, "status", lambda state, frame: (order.append("read"), status(state, frame))[1])
+    monkeypatch.setattr(
+        TakeState, "status", lambda state, frame: (order.append("read"), status(state, frame))[1]
+    )
     perform(limited(tiny_family, lookahead=lookahead), piece(max_frames=3))
     ahead = ["step", "step", "read", "step", "read", "read"]
     assert order == (ahead if lookahead else ["step", "read"] * 3)
@@ -190,19 +207,21 @@ def test_at_the_deadline_the_take_ends_with_everything_delivered(tiny_family, at
 def test_long_silence_between_chunks_is_broken_by_a_status(tiny_family, monkeypatch):
     monkeypatch.setattr("engine.stepping.HEARTBEAT_S", -1.0)  # as if every step took longer than it
     units, _ = perform(tiny_family, piece(max_frames=6))
-    kinds = ["sound" if isinstance(unit, Sound) else unit.phase for unit in units if unit != Status("prefill")]
+    kinds = [
+        "sound" if isinstance(unit, Sound) else unit.phase for unit in units if unit != Status("prefill")
+    ]
     # Chunks are due after frames 2 and 6.
     assert kinds == ["speaking", "sound", "speaking", "speaking", "speaking", "sound"]
 
 
 def test_a_piece_that_ends_at_once_fails(tiny_family, monkeypatch):
     monkeypatch.setattr(TakeState, "status", lambda state, frame: (True, True))
-    with pytest.raises(TakeFailed, match="^The model ended 'Hello there.' before it made a sound; "):
+    with pytest.raises(TakeFailed, match=r"^The model ended 'Hello there.' before it made a sound; "):
         perform(tiny_family, piece())
 
 
 def test_numbers_that_are_none_end_the_take_at_their_frame(tiny_family):
-    broken = copy.copy(tiny_family)
+    broken = limited(tiny_family, prefixes=PrefixCache(0))
     broken.model = copy.deepcopy(tiny_family.model)
     codes = perform(tiny_family, piece())[1].codes
     used = tiny_family.config.semantic_start_token_id + int(codes[0, 0])

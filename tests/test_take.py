@@ -98,7 +98,9 @@ def test_numpy_scalars_become_plain_numbers():
     assert type(written["seed"]) is int
 
 
-@pytest.mark.parametrize("data", [{"type": "Password"}, {"type": None}, {}, {"type": ["Status"]}, {"type": {}}])
+@pytest.mark.parametrize(
+    "data", [{"type": "Password"}, {"type": None}, {}, {"type": ["Status"]}, {"type": {}}]
+)
 def test_an_unknown_type_is_refused(data):
     with pytest.raises(RequestError, match="is not a type of value this program knows"):
         from_json(data)

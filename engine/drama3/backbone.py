@@ -89,16 +89,16 @@ def delta_chunk(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, decay: Tensor, st
     o_t = e^G_t q_t S + sum_{s <= t} e^(G_t - G_s) (q_t.k_s) d_s. Differences of G are masked before exp, so
     that nothing overflows above the diagonal.
     """
-    total = decay.cumsum(-1)
+    total = decay.double().cumsum(-1)  # strong decays reach -4,000 and their differences must keep the rest
     lower = torch.ones(q.shape[1], q.shape[1], dtype=torch.bool, device=q.device).tril()
-    falloff = (total[:, :, None] - total[:, None]).masked_fill(~lower, -torch.inf).exp()
-    grown = total.exp()[..., None]
+    falloff = (total[:, :, None] - total[:, None]).masked_fill(~lower, -torch.inf).exp().float()
+    grown = total.exp().float()[..., None]
     system = beta[..., None] * (k @ k.transpose(1, 2)) * falloff
     target = beta[..., None] * (v - grown * (k @ state))
     delta = torch.linalg.solve_triangular(system, target, upper=False, unitriangular=True)
     out = grown * (q @ state) + ((q @ k.transpose(1, 2)) * falloff) @ delta
-    left = (total[:, -1:] - total).exp()[..., None]
-    state *= total[:, -1].exp()[:, None, None]
+    left = (total[:, -1:] - total).exp().float()[..., None]
+    state *= grown[:, -1:]
     state += (k * left).transpose(1, 2) @ delta
     return out
 

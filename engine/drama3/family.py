@@ -19,6 +19,7 @@ from engine.drama3.rows import layout_rows
 from engine.drama3.weights import load_model
 from engine.family import Capabilities, Piece
 from engine.noise import NoiseBlocks
+from engine.prefix import PrefixCache
 from engine.sampling import TakeKnobs
 from engine.stepping import Prompt, Speech, speak_frames
 from engine.take import Character, RequestError, Spoken
@@ -27,11 +28,16 @@ from prompts.drama3 import Described, layout
 
 MAX_PROMPT_ROWS = 8192
 MAX_PIECE_FRAMES = 1200
+# A snapshot of Drama 3 after 300 rows is about 80 MB, 63 of them recurrent state; of a small model one or
+# two.
+PREFIX_BYTES = {"cuda": 1 << 30, "cpu": 256 << 20}
 NAMELESS = "Speaker"  # a described character needs some name in the layout
 
 
 class Drama3Family:
-    """One loaded Drama 3 checkpoint. Immutable: takes keep their own state."""
+    """One loaded Drama 3 checkpoint. Takes keep their own state; of prompts only `prefixes` remembers
+    anything.
+    """
 
     capabilities = Capabilities(clone=True, describe=True, history=True, seeds=True, languages=())
 
@@ -45,6 +51,7 @@ class Drama3Family:
         self.max_rows = model.max_rows
         self.max_prompt_rows = min(MAX_PROMPT_ROWS, model.max_rows)
         self.max_piece_frames = min(MAX_PIECE_FRAMES, model.max_rows // 2)
+        self.prefixes = PrefixCache(PREFIX_BYTES[model.device.type])
         self.lookahead = 1 if model.device.type == "cuda" else 0
         self.specials = tuple(
             token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special
@@ -65,6 +72,11 @@ class Drama3Family:
             raise RequestError(
                 f"The codec of {folder.name} has {codec.num_codebooks} codebooks, its config.json says "
                 f"{config.tower.num_codebooks}; the files don't belong together."
+            )
+        if max(codec.codebook_sizes) > config.tower.vocab_size:
+            raise RequestError(
+                f"The codec of {folder.name} has {max(codec.codebook_sizes)} codes in a book, its config.json "
+                f"{config.tower.vocab_size}; the files don't belong together."
             )
         dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
         return cls(name, revision, config, load_model(folder, config, device, dtype), codec, tokenizer)

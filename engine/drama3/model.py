@@ -7,7 +7,6 @@ allocates no host-visible value and reads nothing back, so that it can be captur
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,9 +67,21 @@ class Drama3Model(nn.Module):
         return vectors * self.backbone.is_semantic(rows)[:, None]
 
 
+@dataclass(frozen=True, eq=False)
+class PrefixState:
+    """A take's state after `num_rows` prompt rows, without capacity to grow. Never written again."""
+
+    num_rows: int
+    parts: dict[str, Tensor]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(part.nbytes for part in self.parts.values())
+
+
 @dataclass(eq=False)
 class TakeState:
-    """Everything one piece of a take changes. A value: copy it with `fork`, drop it to end it.
+    """Everything one piece of a take changes. A value: `snapshot` it, `restore` it, drop it to end it.
 
     Buffers are made once and written only in place, so that a graph may hold their addresses: `hidden` [1,
     H] and `row` [1, 1 + codebooks] belong to the last known row, whose tower caches the next step fills;
@@ -120,13 +131,34 @@ class TakeState:
             finite=torch.zeros(max_frames, dtype=torch.bool, device=device),
         )
 
-    def fork(self) -> TakeState:
-        """An independent copy that shares only the model, the knobs and the noise."""
-        twin = copy.copy(self)
-        twin.backbone = BackboneState(**{name: t.clone() for name, t in vars(self.backbone).items()})
-        for name in ("tower", "hidden", "row", "last", "frame", "window", "log", "ended", "finite"):
-            setattr(twin, name, getattr(self, name).clone())
-        return twin
+    def snapshot(self) -> PrefixState:
+        """What the rows so far have left behind, as a value that any later state can start from."""
+        rows, memory = self.num_rows, self.backbone
+        parts = {
+            "keys": memory.keys[:, :, :rows],
+            "values": memory.values[:, :, :rows],
+            "conv": memory.conv,
+            "recurrent": memory.recurrent,
+            "tower": self.tower[:, :, :, : rows - 1],
+            "hidden": self.hidden,
+            "row": self.row,
+            "window": self.window,
+        }
+        return PrefixState(rows, {name: part.clone() for name, part in parts.items()})
+
+    def restore(self, prefix: PrefixState) -> None:
+        """Put a fresh state behind the rows of `prefix`; its sampler and its noise stay its own."""
+        rows, memory, parts = prefix.num_rows, self.backbone, prefix.parts
+        memory.keys[:, :, :rows] = parts["keys"]
+        memory.values[:, :, :rows] = parts["values"]
+        memory.conv.copy_(parts["conv"])
+        memory.recurrent.copy_(parts["recurrent"])
+        self.tower[:, :, :, : rows - 1] = parts["tower"]
+        self.hidden.copy_(parts["hidden"])
+        self.row.copy_(parts["row"])
+        self.window.copy_(parts["window"])
+        self.last.fill_(rows - 1)
+        self.num_rows = rows
 
     @torch.inference_mode()
     def prefill(self, rows: Tensor, trace: Trace | None = None) -> None:

@@ -48,8 +48,8 @@ def chunked(inputs, state):
 # From hardly any forgetting to e^-60 a row, where e^G over a chunk is far below what float32 can hold.
 @pytest.mark.parametrize(("slowest", "fastest"), [(0.0, 1e-4), (0.0, 1.0), (0.0, 60.0), (5.0, 60.0)])
 def test_chunks_and_single_rows_are_the_same_rule_for_1_to_130_rows(slowest, fastest):
-    # Sums of up to 64 products of numbers near 1 in another order, and the running sum of the log decay, whose
-    # rounding (2^-24 of at most 64 x fastest) is a relative error of the weights made from its differences.
+    # Sums of up to 64 products of numbers near 1 in another order; and the running sum of the log decay: its
+    # rounding (2^-24 of at most 64 x fastest) is a relative error of the weights made of its differences.
     tolerance = 1e-5 + 64 * fastest * 2**-24
     inputs, start = delta_inputs(130, slowest, fastest), torch.full((HEADS, KEY, VALUE), 0.1)
     state, rows, states = start.clone(), [], []

@@ -10,7 +10,15 @@ import pytest
 import torch
 
 from engine.drama3.config import Drama3Config
-from engine.drama3.experts import BLOCK, FP8_MAX, GATHER_ROWS, Experts, dequantise, quantise_rows, quantised_matmul
+from engine.drama3.experts import (
+    BLOCK,
+    FP8_MAX,
+    GATHER_ROWS,
+    Experts,
+    dequantise,
+    quantise_rows,
+    quantised_matmul,
+)
 from engine.drama3.weights import load_model
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint folder becomes a family, or one sentence says why not; words meet the tokenizer's own rules."""
+"""A checkpoint folder becomes a family or one sentence says why not; words meet the tokenizer's own rules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,11 @@ def test_sizes_rates_and_limits_come_from_the_folder(tiny_family):
     assert (tiny_family.sample_rate, tiny_family.hop) == (44_100, 2048)
     assert (tiny_family.num_codebooks, tiny_family.codebook_size) == (4, 64)
     # max_position_embeddings is 2,048: half of it may be frames.
-    assert (tiny_family.max_rows, tiny_family.max_prompt_rows, tiny_family.max_piece_frames) == (2048, 2048, 1024)
+    assert (tiny_family.max_rows, tiny_family.max_prompt_rows, tiny_family.max_piece_frames) == (
+        2048,
+        2048,
+        1024,
+    )
 
 
 def test_another_context_length_moves_the_limits(folder):
@@ -77,7 +81,9 @@ def test_a_missing_file_is_named(folder, file, told):
     assert told in refusal(folder)
 
 
-@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "codec.json", "codec.pth", "model.safetensors"])
+@pytest.mark.parametrize(
+    "file", ["config.json", "tokenizer.json", "codec.json", "codec.pth", "model.safetensors"]
+)
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\x00"])
 def test_a_broken_file_is_named_in_one_sentence(folder, file, content):
     (folder / file).write_bytes(content)
@@ -118,6 +124,16 @@ def test_a_codec_with_another_number_of_codebooks_is_refused(drama3_tiny, folder
     )
 
 
+def test_a_codec_with_more_codes_than_the_tower_is_refused(folder):
+    config = json.loads((folder / "config.json").read_text())
+    config["audio_decoder_config"]["vocab_size"] = 32
+    config["semantic_end_token_id"] = config["semantic_start_token_id"] + 31
+    (folder / "config.json").write_text(json.dumps(config))
+    assert refusal(folder) == (
+        "The codec of mine has 64 codes in a book, its config.json 32; the files don't belong together."
+    )
+
+
 def test_a_tokenizer_with_another_band_is_refused(drama3_tiny, folder):
     edit(folder / "config.json", semantic_start_token_id=440, semantic_end_token_id=503)
     assert refusal(folder) == (
@@ -139,7 +155,9 @@ def test_the_prompt_of_a_piece_is_the_golden_one(tiny_family, drama3_tiny, case)
 
 def test_a_described_voice_without_a_name_is_called_speaker(tiny_family):
     def rows(name: str) -> np.ndarray:
-        return tiny_family.prompt(Piece("Now.", 0, Character(name, description="weary"), (), Sampling(), 7, 10)).rows
+        return tiny_family.prompt(
+            Piece("Now.", 0, Character(name, description="weary"), (), Sampling(), 7, 10)
+        ).rows
 
     assert np.array_equal(rows(""), rows("Speaker"))
     assert not np.array_equal(rows(""), rows("Mara"))
@@ -174,7 +192,7 @@ def test_the_tag_of_the_one_speaker_passes(tiny_family, place):
 @pytest.mark.parametrize("voice", [None, (Reference(CODES, "Hello."),)])
 @pytest.mark.parametrize("name", ["Mara: old", "Mara\n"])
 def test_a_name_is_checked_whoever_speaks(tiny_family, name, voice):
-    with pytest.raises(PromptError, match="^The name has a "):
+    with pytest.raises(PromptError, match=r"^The name has a "):
         tiny_family.check("Now.", Character(name, voice), ())
 
 

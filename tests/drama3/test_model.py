@@ -1,4 +1,4 @@
-"""A take's state: the golden runs, forks, rows after steps, numbers that are none."""
+"""A take's state: the golden runs, snapshots, rows after steps, numbers that are none."""
 
 from __future__ import annotations
 
@@ -114,38 +114,74 @@ def test_rows_can_be_read_after_steps(model, golden):
     assert (state.tower - whole.tower).abs().max() < GATE
 
 
-def test_a_fork_and_its_origin_continue_alike_in_any_order(model, golden):
+def restored(model, snapshot, frames: int = 20, seed: int = 5) -> TakeState:
+    state = opened(model, snapshot.num_rows, frames, seed)
+    state.restore(snapshot)
+    return state
+
+
+def test_takes_from_one_snapshot_and_its_origin_continue_alike_in_any_order(model, golden):
     prompt = golden("open")["prompt"]
     alone = stepped(ready(model, prompt), 20)
     origin = ready(model, prompt)
-    stepped(origin, 6)
-    twin = origin.fork()
-    late = [stepped(twin, 3), stepped(origin, 14), stepped(twin, 11)]
-    assert torch.equal(late[1], alone[6:])
-    assert torch.equal(torch.cat((late[0], late[2])), alone[6:])
-    assert torch.equal(twin.log, origin.log)
+    snapshot = origin.snapshot()
+    first, second = restored(model, snapshot), restored(model, snapshot)
+    parts = [stepped(first, 3), stepped(origin, 20), stepped(second, 20), stepped(first, 17)]
+    assert torch.equal(torch.cat((parts[0], parts[3])), alone)
+    assert torch.equal(parts[1], alone)
+    assert torch.equal(parts[2], alone)
 
 
-def test_a_step_of_a_fork_touches_nothing_of_its_origin(model, golden):
-    origin = ready(model, golden("open")["prompt"])
-    stepped(origin, 2)
-    twin, before = origin.fork(), buffers(origin)
-    stepped(twin, 4)
-    twin.prefill(torch.from_numpy(golden("open")["prompt"][:9]))
-    after = buffers(origin)
-    assert all(torch.equal(before[name], after[name]) for name in before)
-    assert (origin.num_rows, origin.num_frames) == (37, 2)
-
-
-def test_a_fork_after_the_prompt_is_a_retake_with_other_noise(model, golden):
+def test_nobody_writes_into_a_snapshot(model, golden):
     prompt = golden("open")["prompt"]
-    snapshot = ready(model, prompt)
-    retake = snapshot.fork()
-    retake.noise = NoiseBlocks(6, 0, 5, 65, "cpu")
+    origin = ready(model, prompt)
+    snapshot = origin.snapshot()
+    before = {name: part.clone() for name, part in snapshot.parts.items()}
+    other = restored(model, snapshot)
+    stepped(origin, 4)
+    stepped(other, 4)
+    other.prefill(torch.from_numpy(prompt[:9]))
+    assert all(torch.equal(before[name], part) for name, part in snapshot.parts.items())
+
+
+def test_a_restored_state_is_the_one_that_was_kept(model, golden):
+    origin = ready(model, golden("voice")["prompt"])
+    twin = restored(model, origin.snapshot())
+    ours, theirs = buffers(origin), buffers(twin)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert (twin.num_rows, twin.num_frames) == (origin.num_rows, 0)
+
+
+@pytest.mark.parametrize("border", [1, 2, 64, 100, 141])
+def test_rows_behind_a_snapshot_are_read_as_behind_the_rows_themselves(model, golden, border):
+    prompt = torch.from_numpy(golden("greedy")["prompt"])
+    whole, begun = opened(model, len(prompt), 5), opened(model, border, 5)
+    whole.prefill(prompt[:border])
+    begun.prefill(prompt[:border])
+    resumed = opened(model, len(prompt), 5)
+    resumed.restore(begun.snapshot())
+    for state in (whole, resumed):
+        state.prefill(prompt[border:])
+    assert torch.equal(stepped(resumed, 5), stepped(whole, 5))
+    ours, theirs = buffers(resumed), buffers(whole)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_snapshot_can_be_retaken_with_other_noise(model, golden):
+    prompt = golden("open")["prompt"]
+    snapshot = ready(model, prompt).snapshot()
     fresh = opened(model, len(prompt), 20, seed=6)
     fresh.prefill(torch.from_numpy(prompt))
-    assert torch.equal(stepped(retake, 10), stepped(fresh, 10))
-    assert not torch.equal(stepped(snapshot, 10), retake.log[:10])
+    retake = stepped(restored(model, snapshot, seed=6), 10)
+    assert torch.equal(retake, stepped(fresh, 10))
+    assert not torch.equal(retake, stepped(restored(model, snapshot, seed=5), 10))
+
+
+def test_a_snapshot_holds_the_rows_it_knows_and_no_room_to_grow(model, golden):
+    small, large = (opened(model, 35, frames) for frames in (1, 500))
+    for state in (small, large):
+        state.prefill(torch.from_numpy(golden("open")["prompt"]))
+    assert small.snapshot().num_bytes == large.snapshot().num_bytes
 
 
 def test_buffers_stay_where_they_are(model, golden):

@@ -74,7 +74,9 @@ def fused_experts(tensors: dict) -> dict:
     out = {key: value for key, value in tensors.items() if not re.search(r"\.experts\.\d+\.", key)}
     places = {key.rpartition(".0.gate_proj.weight")[0] for key in tensors if ".0.gate_proj.weight" in key}
     for place in places:
-        count = len([key for key in tensors if key.startswith(f"{place}.") and key.endswith("down_proj.weight")])
+        count = len(
+            [key for key in tensors if key.startswith(f"{place}.") and key.endswith("down_proj.weight")]
+        )
         for old, new in (("weight", ""), ("weight_scale_inv", "_scale_inv")):
             part = {
                 name: [tensors[f"{place}.{e}.{name}_proj.{old}"] for e in range(count)]
@@ -174,7 +176,9 @@ def test_a_missing_tensor_is_named(folder, tensors, key):
     assert refusal(folder) == f"The checkpoint {folder.name} misses the tensor {key} (1 in all)."
 
 
-@pytest.mark.parametrize("key", ["visual.patch_embed.weight", "model.language_model.layers.4.input_layernorm.weight"])
+@pytest.mark.parametrize(
+    "key", ["visual.patch_embed.weight", "model.language_model.layers.4.input_layernorm.weight"]
+)
 def test_an_unknown_tensor_is_named(folder, tensors, key):
     write(folder, {**tensors, key: torch.zeros(64)})
     assert refusal(folder) == f"The checkpoint {folder.name} holds the unknown tensor {key} (1 in all)."
@@ -183,7 +187,9 @@ def test_an_unknown_tensor_is_named(folder, tensors, key):
 def test_a_tensor_in_two_shards_is_named(folder, tensors):
     write(folder, tensors)
     write(folder, {"lm_head.weight": tensors["lm_head.weight"]}, "more.safetensors")
-    assert refusal(folder).startswith("The tensor lm_head.weight is in the checkpoint twice (more.safetensors)")
+    assert refusal(folder).startswith(
+        "The tensor lm_head.weight is in the checkpoint twice (more.safetensors)"
+    )
 
 
 def test_a_tower_table_in_both_spellings_is_a_double(folder, tensors):
@@ -199,7 +205,10 @@ def test_experts_stored_fused_and_split_at_once_are_refused(folder, tensors):
     assert f"holds the unknown tensor {LAYER[:-1]}0.mlp.experts.0.down_proj.weight" in refusal(folder)
 
 
-@pytest.mark.parametrize("key", [f"{LAYER}.linear_attn.conv1d.weight", "lm_head.weight", "audio_decoder.codebook_embeddings.weight"])
+@pytest.mark.parametrize(
+    "key",
+    [f"{LAYER}.linear_attn.conv1d.weight", "lm_head.weight", "audio_decoder.codebook_embeddings.weight"],
+)
 def test_a_tensor_of_another_shape_is_named_with_both_shapes(folder, tensors, key):
     shape = list(tensors[key].shape)
     tensors[key] = tensors[key][:-1]
@@ -208,7 +217,9 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes(folder, tensors, ke
     assert refusal(folder) == f"The tensor {key} has the shape {found}, the config needs {shape}."
 
 
-@pytest.mark.parametrize(("dtype", "told"), [(torch.int32, "I32"), (torch.float8_e4m3fn, "F8_E4M3"), (torch.float64, "F64")])
+@pytest.mark.parametrize(
+    ("dtype", "told"), [(torch.int32, "I32"), (torch.float8_e4m3fn, "F8_E4M3"), (torch.float64, "F64")]
+)
 @pytest.mark.parametrize("key", [f"{LAYER}.mlp.experts.down_proj", "lm_head.weight"])
 def test_a_tensor_of_another_dtype_is_named(folder, tensors, key, dtype, told):
     tensors[key] = tensors[key].to(dtype)
@@ -219,7 +230,11 @@ def test_a_tensor_of_another_dtype_is_named(folder, tensors, key, dtype, told):
 def test_fp8_experts_must_be_fp8(drama3_tiny, tmp_path):
     shutil.copytree(drama3_tiny / "checkpoint_fp8", tmp_path / "fp8")
     key = "model.language_model.layers.0.mlp.experts.2.up_proj.weight"
-    file = tmp_path / "fp8" / json.loads((tmp_path / "fp8/model.safetensors.index.json").read_text())["weight_map"][key]
+    file = (
+        tmp_path
+        / "fp8"
+        / json.loads((tmp_path / "fp8/model.safetensors.index.json").read_text())["weight_map"][key]
+    )
     tensors = load_file(file)
     write(tmp_path / "fp8", {**tensors, key: tensors[key].to(torch.bfloat16)}, file.name)
     assert refusal(tmp_path / "fp8") == f"The tensor {key} is BF16, the config needs F8_E4M3."
@@ -231,7 +246,9 @@ def test_a_missing_shard_is_named(folder, tensors):
     weight_map = {key: name for name, part in shards(tensors).items() for key in part}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
     (folder / "part-1.safetensors").unlink()
-    assert refusal(folder) == f"The checkpoint {folder.name} misses the file part-1.safetensors; fetch it again."
+    assert (
+        refusal(folder) == f"The checkpoint {folder.name} misses the file part-1.safetensors; fetch it again."
+    )
 
 
 @pytest.mark.parametrize("name", ["../secret.safetensors", "/etc/hostname", ""])
@@ -243,7 +260,8 @@ def test_an_index_does_not_lead_out_of_the_folder(folder, tensors, name):
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "{}", '{"weight_map": []}', '{"weight_map": null}', '{"weight_map": {"a": ["b"], "c": 1}}']
+    "text",
+    ["{", "[]", "{}", '{"weight_map": []}', '{"weight_map": null}', '{"weight_map": {"a": ["b"], "c": 1}}'],
 )
 def test_a_broken_index_is_refused_in_a_sentence(folder, tensors, text):
     write(folder, tensors)

@@ -8,9 +8,20 @@ import sys
 import numpy as np
 import pytest
 
+from engine.engine import Engine
 from engine.family import Piece, PieceEnd, Sound
 from engine.kokoro.family import HOP, KokoroFamily, trim
-from engine.take import Character, Clip, Reference, RequestError, Sampling, Spoken, Status
+from engine.take import (
+    Character,
+    Clip,
+    Reference,
+    RequestError,
+    Sampling,
+    Spoken,
+    Status,
+    TakeFailed,
+    TakeRequest,
+)
 from prompts.text import PromptError
 
 TWO = "No. Why?"
@@ -167,3 +178,8 @@ def test_importing_the_family_imports_no_runtime():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "set()"
+
+
+def test_a_deadline_before_the_first_sentence_says_so(family):
+    with pytest.raises(TakeFailed, match="deadline passed before there was a sound"):
+        list(Engine(family).perform(TakeRequest("Hello there.", deadline=1e-9)))

@@ -1,0 +1,61 @@
+"""A cache that is bounded in bytes and keyed by content."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class BoundedCache(Generic[V]):
+    """Values by key, at most `max_bytes` of them, the latest used kept. Safe to share between threads.
+
+    Values are shared, not copied: what is put in must not be written any more.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._num_bytes = 0
+        self._values: OrderedDict[str, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes held now, never above the limit."""
+        return self._num_bytes
+
+    def get(self, key: str) -> V | None:
+        """The value under `key`, now the latest used, or None."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
+
+    def put(self, key: str, value: V, num_bytes: int) -> None:
+        """Keep `value`; the longest unused make room. What is too large for the cache isn't kept."""
+        with self._lock:
+            self._drop(key)
+            if num_bytes > self._max_bytes:
+                return
+            self._values[key] = value, num_bytes
+            self._num_bytes += num_bytes
+            while self._num_bytes > self._max_bytes:
+                self._drop(next(iter(self._values)))
+
+    def forget(self, key: str) -> None:
+        """Drop the value under `key`, if there is one."""
+        with self._lock:
+            self._drop(key)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._values.clear()
+            self._num_bytes = 0
+
+    def _drop(self, key: str) -> None:
+        if key in self._values:
+            self._num_bytes -= self._values.pop(key)[1]

@@ -1,0 +1,74 @@
+"""The take card: what a file says of itself, and a request again from what it says.
+
+Clips, their words and earlier lines stay private: the card keeps one hash of them, which tells whether they
+are the same when they are given again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.family import Family
+from engine.take import Done, Encoded, RequestError, TakeRequest, to_json
+
+NOTICE = "Synthetic speech, made by a machine with Tableread."
+
+
+def card(family: Family, request: TakeRequest, done: Done, encoded: Sequence[Encoded] = ()) -> dict[str, Any]:
+    """The card of a take as plain JSON data. `encoded` are the references made in it, in their order."""
+    who, sampling = request.character, request.sampling
+    return {
+        "notice": NOTICE,
+        "model": family.name,
+        "revision": family.revision,
+        "seed": done.seed,
+        "text": request.text,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "max_frames": request.max_frames,
+        "describe": who.description,
+        "name": who.name or None,
+        "scene": who.scene,
+        "voice": _voice_digest(request, encoded),
+        "history": _digest([to_json(turn) for turn in request.history]) if request.history else None,
+        "finish_reason": done.finish_reason,
+        "frames": done.frames,
+        "flags": list(done.flags),
+        "codes": None if done.codes is None else to_json(done.codes.astype(np.uint16)),
+    }
+
+
+def codes_of(card: dict[str, Any], family: Family) -> np.ndarray | None:
+    """The take's own codes int64 [codebooks, frames], if this very model made them. Raises RequestError for a
+    card whose codes are damaged."""
+    data = card.get("codes")
+    if not data or (card.get("model"), card.get("revision")) != (family.name, family.revision):
+        return None
+    try:
+        raw = np.frombuffer(base64.b64decode(data["bytes"], validate=True), np.uint16)
+        return raw.reshape(data["shape"]).astype(np.int64)
+    except (KeyError, TypeError, ValueError):
+        raise RequestError(
+            "The codes in the take's card are damaged; use the sound of another copy."
+        ) from None
+
+
+def _voice_digest(request: TakeRequest, encoded: Sequence[Encoded]) -> str | None:
+    """One hash of the codes of all references and of their words."""
+    fresh = iter(encoded)
+    heard = []
+    for reference in request.character.voice or ():
+        codes = reference.audio if isinstance(reference.audio, np.ndarray) else next(fresh).codes
+        heard.append([to_json(codes.astype(np.uint16)), reference.transcript])
+    return _digest(heard) if heard else None
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
