@@ -71,6 +71,11 @@ class Engine:
             self.cache.put(ready.key, codes)
         return Encoded(ready.key, codes, " ".join(ready.notes))
 
+    def forget(self) -> None:
+        """Drop the codes of clips and the states of prompts: what a voice left here, and its memory."""
+        self.cache.clear()
+        self.family.forget()
+
     def perform(self, request: TakeRequest) -> Iterator[Event]:
         """Speak one take, yielding sound as soon as it exists.
 

@@ -107,5 +107,8 @@ class Family(Protocol):
     def encode(self, samples: np.ndarray) -> np.ndarray:
         """Codes int64 [codebooks, frames] of samples float32 [n] at `sample_rate`."""
 
+    def forget(self) -> None:
+        """Drop what is remembered of earlier prompts, and its memory with it."""
+
     def speak(self, piece: Piece) -> Iterator[Status | Sound]:
         """Perform one piece; the generator returns a PieceEnd. Closing it stops the work at once."""

@@ -689,3 +689,13 @@ def test_the_time_a_listener_takes_is_not_the_engines(engine, monkeypatch):
         last = event
     assert last.timings.total_s > 5.0
     assert last.timings.rtf * last.timings.audio_s < 1.0
+
+
+def test_forgetting_drops_codes_and_prompt_states_and_changes_no_take(engine):
+    wanted = request(character=cloned(clip()), max_frames=6)
+    whole = hear(engine, wanted)
+    assert engine.cache.num_bytes > 0
+    assert engine.family.prefixes.num_bytes > 0
+    engine.forget()
+    assert engine.cache.num_bytes == engine.family.prefixes.num_bytes == 0
+    assert_same(whole, hear(engine, wanted))

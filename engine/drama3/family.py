@@ -73,9 +73,10 @@ class Drama3Family:
                 f"The codec of {folder.name} has {codec.num_codebooks} codebooks, its config.json says "
                 f"{config.tower.num_codebooks}; the files don't belong together."
             )
-        if max(codec.codebook_sizes) > config.tower.vocab_size:
+        largest = max(codec.codebook_sizes)
+        if largest > config.tower.vocab_size:
             raise RequestError(
-                f"The codec of {folder.name} has {max(codec.codebook_sizes)} codes in a book, its config.json "
+                f"The codec of {folder.name} has {largest} codes in a book, its config.json "
                 f"{config.tower.vocab_size}; the files don't belong together."
             )
         dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
@@ -97,6 +98,9 @@ class Drama3Family:
 
     def encode(self, samples: np.ndarray) -> np.ndarray:
         return self.codec.encode(torch.from_numpy(samples)).cpu().numpy()
+
+    def forget(self) -> None:
+        self.prefixes.clear()
 
     def speak(self, piece: Piece) -> Speech:
         return speak_frames(self, piece)

@@ -98,6 +98,9 @@ class KokoroFamily:
         """Raises RequestError: Kokoro has no codes."""
         raise RequestError(f"The stand-in voice can't follow a reference clip; {_ANOTHER}.")
 
+    def forget(self) -> None:
+        """Nothing is remembered of a take."""
+
     def speak(self, piece: Piece) -> Iterator[Status | Sound]:
         """Perform one piece, a `Sound` a sentence with the pause before it; returns the PieceEnd.
 

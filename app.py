@@ -1,0 +1,193 @@
+"""The Space: layout and wiring. Loads the model once, in the main thread, and serves the page.
+
+python app.py      or  ./run  without a command
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers are forks of this process
+
+from web.gpu import open_house  # isort: skip - first: `spaces` must come before CUDA
+
+import gradio as gr
+
+from engine.models import default_model
+from engine.take import RequestError, Sampling
+from web.handlers import CLIPS, DESCRIBED, OWN, Stage
+from web.player import player, player_messages
+from web.queue import Gate
+from web.shelf import Shelf
+from web.theme import STYLE, theme
+
+HERE = Path(__file__).resolve().parent
+EXAMPLES = json.loads((HERE / "assets/page/examples.json").read_text(encoding="utf-8"))["lines"]
+TAKE_HEADERS = ["Line", "Length", "Ended", "Seed"]
+
+
+def build(stage: Stage, why: str) -> gr.Blocks:
+    """The page of one stage; `why` is the sentence about the model that runs."""
+    able, model = stage.engine.family.capabilities, stage.engine.family.name
+    voices = [OWN, *([DESCRIBED] if able.describe else []), *([CLIPS] if able.clone else [])]
+    first = DESCRIBED if able.describe else OWN
+    with gr.Blocks(title="Tableread", delete_cache=(600, 3600)) as page:
+        gr.Markdown("# Tableread\nCast a voice, write a line, hear it while it is being performed.")
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=3, min_width=320):
+                text = gr.Textbox(
+                    EXAMPLES[0]["text"], label="Line", lines=4, max_lines=12, max_length=5000, elem_id="line"
+                )
+                voice = gr.Radio(voices, value=first, label="Voice")
+                with gr.Group(visible=first == DESCRIBED) as described:
+                    describe = gr.Textbox(EXAMPLES[0]["describe"], label="Description", max_length=2000)
+                    with gr.Row():
+                        name = gr.Textbox("", label="Name", max_length=200, min_width=140)
+                        scene = gr.Textbox("", label="Scene", max_length=2000, min_width=140)
+                with gr.Group(visible=False) as clips:
+                    clip = gr.Audio(type="filepath", label="Clip, 1 to 60 seconds of one voice")
+                    words = gr.Textbox("", label="What is said in it", max_length=2000)
+                    with gr.Accordion("A second clip", open=False):
+                        clip_2 = gr.Audio(type="filepath", label="Second clip")
+                        words_2 = gr.Textbox("", label="What is said in the second clip", max_length=2000)
+                if not able.clone:
+                    gr.Markdown(
+                        f"{model} can't follow a clip; a checkpoint of Drama 3's layout can.",
+                        elem_classes="hint",
+                    )
+                with gr.Accordion("More", open=False):
+                    seed = gr.Textbox(
+                        "",
+                        label="Seed",
+                        max_length=20,
+                        info="Empty: a new one each time. The same seed gives the same take.",
+                    )
+                    usual = Sampling()
+                    temperature = gr.Slider(0, 2, usual.temperature, step=0.05, label="Temperature")
+                    top_p = gr.Slider(0.05, 1, usual.top_p, step=0.01, label="Top-p")
+                    top_k = gr.Number(
+                        0, label="Top-k", precision=0, minimum=0, info="0: the model's own rule."
+                    )
+                with gr.Row():
+                    perform = gr.Button("Perform", variant="primary", elem_id="perform")
+                    stop = gr.Button("Stop", elem_id="stop")
+            with gr.Column(scale=2, min_width=320):
+                stage_player = player(ask="perform", sample_rate=stage.engine.family.sample_rate)
+                with gr.Row():
+                    wav = gr.DownloadButton("WAV", size="sm", interactive=True)
+                    flac = gr.DownloadButton("FLAC", size="sm", interactive=True)
+                with gr.Accordion("Take card", open=False):
+                    card = gr.JSON({}, show_label=False)
+                takes = gr.Dataframe(
+                    [], headers=TAKE_HEADERS, label="Takes of this session", interactive=False, wrap=True
+                )
+        gr.Examples(
+            [[each[key] for key in ("text", "describe", "name", "scene")] for each in EXAMPLES],
+            [text, describe, name, scene],
+            label="Lines to try",
+            example_labels=[f"{each['name']}: {each['text'].split('.')[0]}." for each in EXAMPLES],
+            cache_examples=False,
+        )
+        gr.Markdown(why, elem_classes="hint")
+
+        inputs = [
+            text,
+            voice,
+            describe,
+            name,
+            scene,
+            clip,
+            words,
+            clip_2,
+            words_2,
+            seed,
+            temperature,
+            top_p,
+            top_k,
+        ]
+        run = perform.click(
+            stage.perform_line,
+            inputs,
+            [stage_player, wav, flac, card, takes],
+            api_visibility="private",
+            concurrency_limit=16,
+            show_progress="hidden",
+            trigger_mode="once",
+        )
+        stop.click(None, js="() => window.tableread.stop()", cancels=[run], api_visibility="private").then(
+            stage.list_takes, None, takes, show_progress="hidden", api_visibility="private"
+        )
+        voice.change(
+            lambda kind: (gr.update(visible=kind == DESCRIBED), gr.update(visible=kind == CLIPS)),
+            voice,
+            [described, clips],
+            show_progress="hidden",
+            api_visibility="private",
+        )
+        clip.clear(lambda: "", None, words, show_progress="hidden", api_visibility="private")
+        takes.select(
+            stage.fetch_take, None, [wav, flac, card], show_progress="hidden", api_visibility="private"
+        )
+        page.load(stage.list_takes, None, takes, show_progress="hidden", api_visibility="private")
+        page.unload(stage.leave)
+        endpoints(stage)
+    return page
+
+
+def endpoints(stage: Stage) -> None:
+    """What programs call. Components without a default would be required, so a clip goes through /encode and
+    comes back as codes."""
+    usual = Sampling()
+    with gr.Row(visible=False):
+        text = gr.Textbox(label="text")
+        describe, name, scene, seed = (
+            gr.Textbox("", label=each) for each in ("describe", "name", "scene", "seed")
+        )
+        voice, history = gr.JSON([], label="voice"), gr.JSON([], label="history")
+        temperature = gr.Number(usual.temperature, label="temperature")
+        top_p, top_k = gr.Number(usual.top_p, label="top_p"), gr.Number(0, label="top_k", precision=0)
+        messages, sound = player_messages(), gr.File(label="wav")
+        card, codes = gr.JSON(label="card"), gr.JSON(label="codes")
+        clip = gr.Audio(type="filepath", label="clip")
+        perform, say, encode = gr.Button("perform"), gr.Button("say"), gr.Button("encode")
+    given = [text, describe, name, scene, voice, history, seed, temperature, top_p, top_k]
+    perform.click(stage.perform, given, [messages, sound, card], api_name="perform", concurrency_limit=16)
+    say.click(stage.say, [text, describe, seed], [sound, card], api_name="say", concurrency_limit=16)
+    encode.click(stage.encode, clip, codes, api_name="encode", concurrency_limit=4)
+
+
+def main() -> None:
+    """Load the model, then serve. Exits with a sentence if the named model can't run here."""
+    logging.basicConfig(level=logging.WARNING)
+    logging.getLogger("web").setLevel(logging.INFO)
+    logging.getLogger("engine").setLevel(logging.INFO)
+    choice = default_model()
+    try:
+        engine = open_house(choice.model)
+    except RequestError as problem:
+        sys.exit(str(problem))
+    shelf = Shelf()
+    page = build(Stage(engine, Gate(), shelf), f"**{engine.family.name}** performs here. {choice.why}")
+    page.queue(max_size=64)
+    try:
+        page.launch(
+            theme=theme(),
+            css=STYLE,
+            max_file_size="20mb",
+            show_error=False,
+            ssr_mode=False,
+            enable_monitoring=False,
+            run_history=False,
+            footer_links=["api"],
+        )
+    finally:
+        shelf.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""The page as a program sees it: endpoints, their messages, their refusals. With the tiny checkpoint, in
+process.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+import gradio as gr
+import httpx
+import numpy as np
+import pytest
+import soundfile as sf
+from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
+
+import app
+from engine.audio_files import read_card
+from web import gpu
+from web.handlers import Stage
+from web.queue import Gate
+from web.shelf import Shelf
+
+LINE = "Go on."
+README = Path(app.__file__).with_name("README.md")
+
+
+@pytest.fixture(scope="module")
+def page(drama3_tiny):
+    """The address of a running page, and its stage."""
+    shelf = Shelf()
+    stage = Stage(gpu.open_house(str(drama3_tiny / "checkpoint")), Gate(), shelf)
+    blocks = app.build(stage, "A test performs here.")
+    _, address, _ = blocks.queue().launch(
+        prevent_thread_lock=True, quiet=True, server_port=None, ssr_mode=False
+    )
+    yield address, stage
+    blocks.close()
+    shelf.close()
+
+
+@pytest.fixture
+def client(page) -> Client:
+    return Client(page[0], verbose=False)
+
+
+def write_tone(path: Path) -> None:
+    """1.5 s of a wavering tone, enough for a reference."""
+    time = np.arange(66_150) / 44_100
+    sf.write(path, 0.3 * np.sin(2 * np.pi * (180 * time + 4 * np.sin(9 * time))), 44_100)
+
+
+def streamed(client: Client, **given) -> list:
+    job = client.submit(api_name="/perform", **given)
+    outputs = list(job)
+    job.result()
+    return outputs
+
+
+def joined(messages: list[dict]) -> np.ndarray:
+    parts = [base64.b64decode(each["pcm"]) for each in messages if each["kind"] == "audio"]
+    return np.frombuffer(b"".join(parts), np.int16)
+
+
+def test_the_endpoints_are_these_and_no_others(client):
+    named = client.view_api(return_format="dict")["named_endpoints"]
+    found = {
+        name: [(each["parameter_name"], each["parameter_has_default"]) for each in endpoint["parameters"]]
+        for name, endpoint in named.items()
+    }
+    knobs = [(name, True) for name in ("seed", "temperature", "top_p", "top_k")]
+    who = [(name, True) for name in ("describe", "name", "scene", "voice", "history")]
+    assert found == {
+        "/perform": [("text", False), *who, *knobs],
+        "/say": [("text", False), ("describe", True), ("seed", True)],
+        "/encode": [("clip", False)],
+    }
+
+
+def test_text_and_seed_alone_stream_a_take_and_end_with_its_file(client):
+    outputs = streamed(client, text=LINE, seed="7")
+    messages = [each[0] for each in outputs]
+    kinds = [each["kind"] for each in messages]
+    assert kinds.index("config") < kinds.index("audio")
+    assert kinds[-1] == "end"
+    assert [each["seq"] for each in messages if each["kind"] == "audio"] == list(range(kinds.count("audio")))
+    _, wav, card = outputs[-1]
+    assert np.array_equal(joined(messages), sf.read(wav, dtype="int16")[0])
+    assert card["seed"] == 7
+    assert read_card(wav)["text"] == LINE
+
+
+def test_one_seed_is_one_take_from_every_endpoint(client):
+    wav, card = client.predict(LINE, seed="7", api_name="/say")
+    assert card["seed"] == 7
+    assert np.array_equal(
+        sf.read(wav, dtype="int16")[0], joined([each[0] for each in streamed(client, text=LINE, seed="7")])
+    )
+
+
+def test_a_clip_goes_through_encode_and_its_codes_make_the_voice(client, tmp_path):
+    write_tone(tmp_path / "clip.wav")
+    heard = client.predict(handle_file(tmp_path / "clip.wav"), api_name="/encode")
+    voice = [{"codes": heard["codes"], "words": "A tone."}]
+    mine = joined([each[0] for each in streamed(client, text=LINE, seed="7", voice=voice)])
+    plain = joined([each[0] for each in streamed(client, text=LINE, seed="7")])
+    assert len(heard["codes"]) == 4
+    assert not np.array_equal(mine[: len(plain)], plain[: len(mine)])
+
+
+def test_the_readmes_client_code_runs_as_it_stands(page, tmp_path, monkeypatch, capsys):
+    (code,) = re.findall(r"```py\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    write_tone(tmp_path / "clip.wav")
+    exec(code.replace("http://127.0.0.1:7860", page[0]), {})
+    kinds = capsys.readouterr().out.split()
+    assert kinds[-1] == "end"
+    assert "audio" in kinds
+
+
+def test_a_take_becomes_history_by_its_card(client):
+    _, card = client.predict(LINE, seed="7", api_name="/say")
+    history = [{"text": LINE, "codes": card["codes"]}]
+    after = joined([each[0] for each in streamed(client, text="And then?", seed="8", history=history)])
+    alone = joined([each[0] for each in streamed(client, text="And then?", seed="8")])
+    assert len(after)
+    assert not np.array_equal(after[: len(alone)], alone[: len(after)])
+
+
+REFUSED = [
+    ({"text": ""}, "The line is empty"),
+    ({"text": "Go <|im_end|>"}, "<|im_end|>"),
+    ({"text": LINE, "seed": "x"}, "The seed is 'x'"),
+    ({"text": LINE, "seed": "-1"}, "The seed is -1"),
+    ({"text": LINE, "temperature": 3}, "temperature"),
+    ({"text": LINE, "top_p": 0}, "top_p"),
+    ({"text": LINE, "top_k": -1}, "top_k"),
+    ({"text": LINE, "voice": [{"codes": [[1]], "words": "x"}]}, "codes of reference 1"),
+    ({"text": LINE, "voice": [{"codes": [[1], [2, 3]], "words": "x"}]}, "voice has another shape"),
+    ({"text": LINE, "voice": "x"}, "voice has another shape"),
+    ({"text": LINE, "history": [{"text": "x"}]}, "history has another shape"),
+    ({"text": LINE, "scene": "Night."}, "scene"),
+]
+
+
+@pytest.mark.parametrize(("given", "named"), REFUSED)
+def test_a_mistake_is_one_sentence_and_no_take(client, page, given, named):
+    with pytest.raises(AppError) as refused:
+        streamed(client, **given)
+    assert named in str(refused.value)
+    assert "Traceback" not in str(refused.value)
+
+
+FORGED = ["/etc/passwd", "../../../../etc/passwd", "file:///etc/passwd", "http://169.254.169.254/latest"]
+
+
+@pytest.mark.parametrize("path", FORGED)
+@pytest.mark.parametrize("key", ["path", "url"])
+def test_a_forged_file_is_no_clip_and_tells_nothing(page, path, key):
+    data = {"path": "x.wav", key: path, "meta": {"_type": "gradio.FileData"}}
+    call = f"{page[0]}gradio_api/call/encode"
+    event = httpx.post(call, json={"data": [data]}).json()["event_id"]
+    answer = httpx.get(f"{call}/{event}", timeout=20).text
+    assert answer.startswith("event: error")
+    assert "root:" not in answer
+    assert path not in answer
+
+
+def test_a_cancelled_take_frees_the_gate_for_the_next(client):
+    job = client.submit(text="Words and words. " * 40, seed="3", api_name="/perform")
+    for output in job:
+        if output[0]["kind"] == "audio":
+            break
+    job.cancel()
+    _, card = client.predict(LINE, seed="7", api_name="/say")
+    assert card["finish_reason"] in ("stop", "length")
+
+
+def test_what_a_page_shows_is_never_a_template_of_somebodys_words(page):
+    blocks = app.build(page[1], "why")
+    templates = [block for block in blocks.blocks.values() if isinstance(block, gr.HTML)]
+    assert templates
+    assert all("{{" not in block.html_template and "${" not in block.html_template for block in templates)

@@ -1,0 +1,1 @@
+"""The page: knows Gradio and the engine's values, and no tensor."""

@@ -1,0 +1,326 @@
+"""Components to request values, events to components: what a visitor wants, in their words.
+
+A handler is a generator. It builds a frozen TakeRequest, lets it through the gate and the door, and turns
+each event into a player message. It holds no tensor and no lock, and everything it keeps belongs to one
+session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Generator, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import gradio as gr
+import numpy as np
+
+from engine.audio_files import read_clip
+from engine.cache import BoundedCache
+from engine.card import card as take_card
+from engine.engine import Engine
+from engine.take import (
+    MAX_SEED,
+    Audio,
+    Character,
+    Clip,
+    Done,
+    Encoded,
+    Event,
+    Reference,
+    RequestError,
+    Sampling,
+    Spoken,
+    Status,
+    TakeRequest,
+    Timings,
+    Trouble,
+    from_json,
+)
+from prompts.duration import expected_seconds
+from web import gpu, player
+from web.queue import Gate
+from web.shelf import Shelf, Take
+
+OWN, DESCRIBED, CLIPS = "The model's own voice", "A voice in words", "A voice from clips"
+CODES_BYTES = 32 << 20
+SLOW_START_S = 0.6  # sound held back before a take starts where the model is hardly faster than real time
+FAST_RTF = 0.75
+
+Yield = tuple[Any, ...]
+
+
+@dataclass
+class Hearing:
+    """What has come of one take so far. Lives as long as its handler."""
+
+    take_id: str
+    request: TakeRequest
+    chunks: list[np.ndarray] = field(default_factory=list)
+    encoded: list[Encoded] = field(default_factory=list)
+    frames: int = 0
+    sample_rate: int = 0
+
+    @property
+    def pcm(self) -> np.ndarray:
+        return np.concatenate(self.chunks) if self.chunks else np.zeros(0, np.int16)
+
+
+class Stage:
+    """The page's handlers and what they share: the engine's facts, the gate, the shelf, codes of known
+    clips.
+    """
+
+    def __init__(self, engine: Engine, gate: Gate, shelf: Shelf) -> None:
+        self.engine, self.gate, self.shelf = engine, gate, shelf
+        self._codes: BoundedCache[np.ndarray] = BoundedCache(CODES_BYTES)
+        self._rtf = 1.0
+
+    def perform_line(
+        self,
+        text: str,
+        voice: str,
+        describe: str,
+        name: str,
+        scene: str,
+        clip: str | None,
+        words: str,
+        clip_2: str | None,
+        words_2: str,
+        seed: str,
+        temperature: float,
+        top_p: float,
+        top_k: float | None,
+        request: gr.Request,
+    ) -> Iterator[Yield]:
+        """Perform a line. Streams player messages; the last one comes with the take's files and its card."""
+        take_id, session = secrets.token_hex(6), request.session_hash or secrets.token_hex(8)
+        try:
+            clips = [(clip, words), (clip_2, words_2)] if voice == CLIPS else []
+            character = self._character(voice, describe, name, scene, clips)
+            wanted = TakeRequest(text, character, (), sampling_of(temperature, top_p, top_k), seed_of(seed))
+        except RequestError as problem:
+            yield player.trouble(take_id, str(problem)), *[gr.skip()] * 4
+            return
+        for message, take in self._perform(session, take_id, wanted):
+            if take:
+                yield gr.skip(), *shown(take), [row(each) for each in self.shelf.takes(session)]
+            else:
+                yield message, *[gr.skip()] * 4
+
+    def perform(
+        self,
+        text: str,
+        describe: str,
+        name: str,
+        scene: str,
+        voice: list[dict[str, Any]],
+        history: list[dict[str, Any]],
+        seed: str,
+        temperature: float,
+        top_p: float,
+        top_k: float,
+        request: gr.Request,
+    ) -> Iterator[Yield]:
+        """Perform a line for a program. Streams player messages; the last comes with the WAV and its card.
+
+        `voice` is a list of {"codes", "words"}, codes as /encode gives them; `history` one of {"text",
+        "codes"}.
+        """
+        take_id, session = secrets.token_hex(6), request.session_hash or secrets.token_hex(8)
+        try:
+            wanted = TakeRequest(
+                text,
+                Character(
+                    name.strip(), references_of(voice), describe.strip() or None, scene.strip() or None
+                ),
+                history_of(history),
+                sampling_of(temperature, top_p, top_k),
+                seed_of(seed),
+            )
+        except RequestError as problem:
+            raise gr.Error(str(problem), print_exception=False) from None
+        for message, take in self._perform(session, take_id, wanted):
+            if message["kind"] == "trouble":
+                raise gr.Error(message["sentence"], print_exception=False)
+            if take:
+                yield message, str(take.wav), take.card
+            elif message["kind"] != "end":  # that one comes with the files
+                yield message, gr.skip(), gr.skip()
+
+    def say(self, text: str, describe: str, seed: str, request: gr.Request) -> tuple[str, dict[str, Any]]:
+        """Perform a line and return its WAV file and its card. For scripts and agents."""
+        session = request.session_hash or secrets.token_hex(8)
+        try:
+            character = Character(description=describe) if describe.strip() else Character()
+            wanted = TakeRequest(text, character, seed=seed_of(seed))
+        except RequestError as problem:
+            raise gr.Error(str(problem), print_exception=False) from None
+        take = None
+        for message, finished in self._perform(session, secrets.token_hex(6), wanted):
+            if message["kind"] == "trouble":
+                raise gr.Error(message["sentence"], print_exception=False)
+            take = finished
+        return str(take.wav), take.card
+
+    def encode(self, clip: str | None, request: gr.Request) -> dict[str, Any]:
+        """The codes of a reference clip, [codebooks, frames], its key and what was done to the clip."""
+        if not clip:
+            raise gr.Error("There is no clip; give an audio file of 1 to 60 seconds.", print_exception=False)
+        session = request.session_hash or secrets.token_hex(8)
+        try:
+            heard = read_clip(clip)
+        except RequestError as problem:
+            raise gr.Error(str(problem), print_exception=False) from None
+        for event in self.gate.through(session, 2.0, lambda: gpu.encode(heard)):
+            if isinstance(event, Trouble):
+                raise gr.Error(event.sentence, print_exception=False)
+            if isinstance(event, Encoded):
+                self._codes.put(_fingerprint(heard), event.codes, event.codes.nbytes)
+                return {"key": event.key, "codes": event.codes.tolist(), "note": event.note}
+        raise gr.Error("The clip was not encoded; try it again.", print_exception=False)
+
+    def list_takes(self, request: gr.Request) -> list[list[str]]:
+        """This session's takes as rows of a table, newest first."""
+        return [row(take) for take in self.shelf.takes(request.session_hash)]
+
+    def fetch_take(self, request: gr.Request, chosen: gr.SelectData) -> Yield:
+        """The files and the card of the take whose row was chosen."""
+        takes = self.shelf.takes(request.session_hash)
+        if not 0 <= chosen.index[0] < len(takes):
+            return gr.skip(), gr.skip(), gr.skip()
+        return shown(takes[chosen.index[0]])
+
+    def leave(self, request: gr.Request) -> None:
+        """A visitor closed the page: nothing of theirs stays."""
+        self.shelf.forget(request.session_hash)
+
+    def _character(self, voice: str, describe: str, name: str, scene: str, clips: list) -> Character:
+        if voice == DESCRIBED:
+            if not describe.strip():
+                raise RequestError("There is no description; say in a few words who speaks.")
+            return Character(name.strip(), None, describe.strip(), scene.strip() or None)
+        if voice != CLIPS:
+            return Character()
+        given = [(clip, words) for clip, words in clips if clip]
+        if not given:
+            raise RequestError("There is no clip; upload or record 1 to 60 seconds of the voice.")
+        return Character(voice=tuple(Reference(self._known(read_clip(clip)), words) for clip, words in given))
+
+    def _known(self, clip: Clip) -> Clip | np.ndarray:
+        """The clip's codes, if this process has heard it before: a worker may have forgotten them."""
+        codes = self._codes.get(_fingerprint(clip))
+        return clip if codes is None else codes
+
+    def _perform(
+        self, session: Hashable, take_id: str, wanted: TakeRequest
+    ) -> Iterator[tuple[dict[str, Any], Take | None]]:
+        """Player messages; the last one comes once more, with the finished take."""
+        hearing, ended = Hearing(take_id, wanted), False
+        seconds = self._rtf * expected_seconds(wanted.text)
+        try:
+            for event in self.gate.through(session, seconds, lambda: gpu.perform(wanted)):
+                ended = isinstance(event, (Done, Trouble))
+                for message in self._messages(hearing, event):
+                    yield message, None
+                if isinstance(event, Done):
+                    self._rtf = event.timings.rtf
+                    message = player.end(take_id, len(hearing.chunks), event.finish_reason, len(hearing.pcm))
+                    yield message, None  # before any file is written: the player waits for it
+                    yield message, self._keep(session, hearing, event)
+        finally:
+            if not ended and hearing.chunks:  # stopped: what was heard is kept, and says that it was cut
+                self._keep(session, hearing, _cut(hearing))
+
+    def _messages(self, hearing: Hearing, event: Event) -> Generator[dict[str, Any], None, None]:
+        if isinstance(event, Status) and event.detail:
+            yield player.status(hearing.take_id, event.phase, event.detail)
+        elif isinstance(event, Trouble):
+            yield player.trouble(hearing.take_id, event.sentence)
+        elif isinstance(event, Encoded):
+            self._remember(hearing, event)
+            if event.note:
+                yield player.status(hearing.take_id, "reference", event.note)
+        elif isinstance(event, Audio):
+            if not hearing.chunks:
+                hearing.sample_rate = event.sample_rate
+                held = player.START_BUFFER_S if self._rtf <= FAST_RTF else SLOW_START_S
+                yield player.config(hearing.take_id, event.sample_rate, held)
+            yield player.audio(hearing.take_id, len(hearing.chunks), event.pcm)
+            hearing.chunks.append(event.pcm)
+            hearing.frames = event.first_frame
+
+    def _remember(self, hearing: Hearing, event: Encoded) -> None:
+        clips = [each.audio for each in hearing.request.character.voice if isinstance(each.audio, Clip)]
+        self._codes.put(_fingerprint(clips[len(hearing.encoded)]), event.codes, event.codes.nbytes)
+        hearing.encoded.append(event)
+
+    def _keep(self, session: Hashable, hearing: Hearing, done: Done) -> Take:
+        card = take_card(self.engine.family, hearing.request, done, hearing.encoded)
+        return self.shelf.keep(session, hearing.take_id, hearing.pcm, hearing.sample_rate, card)
+
+
+def seed_of(text: str) -> int:
+    """The seed in a text field; an empty one draws a new seed. Raises RequestError for anything else."""
+    if not str(text or "").strip():
+        return secrets.randbelow(MAX_SEED + 1)
+    try:
+        return int(str(text).strip())
+    except ValueError:
+        raise RequestError(f"The seed is {text!r}; use a whole number, or leave it empty.") from None
+
+
+def sampling_of(temperature: float, top_p: float, top_k: float | None) -> Sampling:
+    """Sampling from number fields; a top_k of 0 or none leaves the rule to the model."""
+    whole = isinstance(top_k, float) and top_k.is_integer()
+    return Sampling(temperature, top_p, (int(top_k) if whole else top_k) or None)
+
+
+def references_of(voice: Any) -> tuple[Reference, ...] | None:
+    """References from JSON, [{"codes", "words"}]. Raises RequestError for another shape."""
+    pairs = _pairs(voice, "voice", "words")
+    return tuple(Reference(codes, words) for words, codes in pairs) or None
+
+
+def history_of(history: Any) -> tuple[Spoken, ...]:
+    """Earlier lines from JSON, [{"text", "codes"}]. Raises RequestError for another shape."""
+    return tuple(Spoken(text, codes) for text, codes in _pairs(history, "history", "text"))
+
+
+def _pairs(listed: Any, name: str, words: str) -> list[tuple[str, np.ndarray]]:
+    try:
+        return [(each[words], _codes(each["codes"])) for each in listed or []]
+    except (TypeError, KeyError, ValueError):
+        need = f'a list of {{"{words}": text, "codes": [[...], ...]}}'
+        raise RequestError(f"{name} has another shape; give {need}.") from None
+
+
+def _codes(listed: Any) -> np.ndarray:
+    """Codes from nested lists, or from the array that a card holds."""
+    if isinstance(listed, dict):
+        listed = from_json(listed)
+    return np.asarray(listed)
+
+
+def shown(take: Take) -> tuple[str, str, dict[str, Any]]:
+    """A take's files and its card, less the codes, which nobody reads."""
+    return str(take.wav), str(take.flac), {key: value for key, value in take.card.items() if key != "codes"}
+
+
+def row(take: Take) -> list[str]:
+    """A take in the list: its line, how it ended, its length, its seed."""
+    text, card = take.card["text"], take.card
+    line = text if len(text) <= 60 else f"{text[:57]}..."
+    how = ", ".join([card["finish_reason"], *card["flags"]])
+    return [line, f"{take.audio_s:.1f} s", how, str(card["seed"])]
+
+
+def _cut(hearing: Hearing) -> Done:
+    return Done("cancelled", hearing.frames, hearing.request.seed, Timings(), None)
+
+
+def _fingerprint(clip: Clip) -> str:
+    digest = hashlib.sha256(f"{clip.sample_rate} {clip.samples.shape}".encode())
+    digest.update(np.ascontiguousarray(clip.samples).tobytes())
+    return digest.hexdigest()
