@@ -24,11 +24,12 @@ from web.handlers import CLIPS, DESCRIBED, OWN, Stage
 from web.player import player, player_messages
 from web.queue import Gate
 from web.shelf import Shelf
+from web.takes import take_list
 from web.theme import STYLE, theme
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = json.loads((HERE / "assets/page/examples.json").read_text(encoding="utf-8"))["lines"]
-TAKE_HEADERS = ["Line", "Length", "Ended", "Seed"]
+LOOKS = {"theme": theme(), "css": STYLE}
 
 
 def build(stage: Stage, why: str) -> gr.Blocks:
@@ -65,6 +66,7 @@ def build(stage: Stage, why: str) -> gr.Blocks:
                         "",
                         label="Seed",
                         max_length=20,
+                        elem_id="seed",
                         info="Empty: a new one each time. The same seed gives the same take.",
                     )
                     usual = Sampling()
@@ -74,18 +76,16 @@ def build(stage: Stage, why: str) -> gr.Blocks:
                         0, label="Top-k", precision=0, minimum=0, info="0: the model's own rule."
                     )
                 with gr.Row():
-                    perform = gr.Button("Perform", variant="primary", elem_id="perform")
-                    stop = gr.Button("Stop", elem_id="stop")
+                    perform = gr.Button("Perform", variant="primary", min_width=120, elem_id="perform")
+                    stop = gr.Button("Stop", min_width=100, elem_id="stop")
             with gr.Column(scale=2, min_width=320):
                 stage_player = player(ask="perform", sample_rate=stage.engine.family.sample_rate)
                 with gr.Row():
-                    wav = gr.DownloadButton("WAV", size="sm", interactive=True)
-                    flac = gr.DownloadButton("FLAC", size="sm", interactive=True)
+                    wav = gr.DownloadButton("WAV", size="sm", min_width=100, elem_id="wav")
+                    flac = gr.DownloadButton("FLAC", size="sm", min_width=100)
                 with gr.Accordion("Take card", open=False):
-                    card = gr.JSON({}, show_label=False)
-                takes = gr.Dataframe(
-                    [], headers=TAKE_HEADERS, label="Takes of this session", interactive=False, wrap=True
-                )
+                    card = gr.JSON({}, show_label=False, elem_id="card")
+                takes = take_list()
         gr.Examples(
             [[each[key] for key in ("text", "describe", "name", "scene")] for each in EXAMPLES],
             [text, describe, name, scene],
@@ -120,7 +120,7 @@ def build(stage: Stage, why: str) -> gr.Blocks:
             trigger_mode="once",
         )
         stop.click(None, js="() => window.tableread.stop()", cancels=[run], api_visibility="private").then(
-            stage.list_takes, None, takes, show_progress="hidden", api_visibility="private"
+            stage.keep_cut_take, None, takes, show_progress="hidden", api_visibility="private"
         )
         voice.change(
             lambda kind: (gr.update(visible=kind == DESCRIBED), gr.update(visible=kind == CLIPS)),
@@ -176,8 +176,7 @@ def main() -> None:
     page.queue(max_size=64)
     try:
         page.launch(
-            theme=theme(),
-            css=STYLE,
+            **LOOKS,
             max_file_size="20mb",
             show_error=False,
             ssr_mode=False,

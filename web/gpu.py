@@ -171,6 +171,7 @@ def play(task: str, value: TakeRequest | Clip) -> Iterator[Event]:
         broken = trouble.kind == "fault" and isinstance(problem, torch.AcceleratorError)
     # Only here, with the exception and the frames that it held gone, can the take's memory be freed.
     if trouble and trouble.kind == "memory":
+        engine.forget()
         gc.collect()
         torch.cuda.empty_cache()
     if trouble:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import threading
 from collections.abc import Generator, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +48,8 @@ OWN, DESCRIBED, CLIPS = "The model's own voice", "A voice in words", "A voice fr
 CODES_BYTES = 32 << 20
 SLOW_START_S = 0.6  # sound held back before a take starts where the model is hardly faster than real time
 FAST_RTF = 0.75
+USUAL_RTF = 0.5  # until a take has been heard
+STOP_S = 5.0  # a stopped take has landed long before; longer than that nobody waits for a list
 
 Yield = tuple[Any, ...]
 
@@ -75,7 +78,8 @@ class Stage:
     def __init__(self, engine: Engine, gate: Gate, shelf: Shelf) -> None:
         self.engine, self.gate, self.shelf = engine, gate, shelf
         self._codes: BoundedCache[np.ndarray] = BoundedCache(CODES_BYTES)
-        self._rtf = 1.0
+        self._rtf = USUAL_RTF
+        self._under_way: dict[str, threading.Event] = {}  # the take of a session, set when it has ended
 
     def perform_line(
         self,
@@ -105,7 +109,7 @@ class Stage:
             return
         for message, take in self._perform(session, take_id, wanted):
             if take:
-                yield gr.skip(), *shown(take), [row(each) for each in self.shelf.takes(session)]
+                yield gr.skip(), *shown(take), self._listed(session)
             else:
                 yield message, *[gr.skip()] * 4
 
@@ -145,7 +149,7 @@ class Stage:
             if message["kind"] == "trouble":
                 raise gr.Error(message["sentence"], print_exception=False)
             if take:
-                yield message, str(take.wav), take.card
+                yield message, str(take.wav), told(take)
             elif message["kind"] != "end":  # that one comes with the files
                 yield message, gr.skip(), gr.skip()
 
@@ -162,7 +166,7 @@ class Stage:
             if message["kind"] == "trouble":
                 raise gr.Error(message["sentence"], print_exception=False)
             take = finished
-        return str(take.wav), take.card
+        return str(take.wav), told(take)
 
     def encode(self, clip: str | None, request: gr.Request) -> dict[str, Any]:
         """The codes of a reference clip, [codebooks, frames], its key and what was done to the clip."""
@@ -181,20 +185,29 @@ class Stage:
                 return {"key": event.key, "codes": event.codes.tolist(), "note": event.note}
         raise gr.Error("The clip was not encoded; try it again.", print_exception=False)
 
-    def list_takes(self, request: gr.Request) -> list[list[str]]:
-        """This session's takes as rows of a table, newest first."""
-        return [row(take) for take in self.shelf.takes(request.session_hash)]
+    def list_takes(self, request: gr.Request) -> list[dict[str, str]]:
+        """This session's takes as the page lists them, newest first."""
+        return self._listed(request.session_hash)
 
-    def fetch_take(self, request: gr.Request, chosen: gr.SelectData) -> Yield:
-        """The files and the card of the take whose row was chosen."""
-        takes = self.shelf.takes(request.session_hash)
-        if not 0 <= chosen.index[0] < len(takes):
+    def keep_cut_take(self, request: gr.Request) -> list[dict[str, str]]:
+        """After Stop: the session's takes, once the one that was stopped is among them."""
+        if ended := self._under_way.get(request.session_hash):
+            ended.wait(STOP_S)
+        return self.list_takes(request)
+
+    def fetch_take(self, request: gr.Request, chosen: gr.EventData) -> Yield:
+        """The files and the card of the take that was chosen in the list."""
+        takes, index = self.shelf.takes(request.session_hash), chosen.index
+        if not isinstance(index, int) or not 0 <= index < len(takes):
             return gr.skip(), gr.skip(), gr.skip()
-        return shown(takes[chosen.index[0]])
+        return shown(takes[index])
 
     def leave(self, request: gr.Request) -> None:
         """A visitor closed the page: nothing of theirs stays."""
         self.shelf.forget(request.session_hash)
+
+    def _listed(self, session: Hashable) -> list[dict[str, str]]:
+        return [entry(take) for take in self.shelf.takes(session)]
 
     def _character(self, voice: str, describe: str, name: str, scene: str, clips: list) -> Character:
         if voice == DESCRIBED:
@@ -218,6 +231,7 @@ class Stage:
     ) -> Iterator[tuple[dict[str, Any], Take | None]]:
         """Player messages; the last one comes once more, with the finished take."""
         hearing, ended = Hearing(take_id, wanted), False
+        over = self._under_way[session] = threading.Event()
         seconds = self._rtf * expected_seconds(wanted.text)
         try:
             for event in self.gate.through(session, seconds, lambda: gpu.perform(wanted)):
@@ -232,6 +246,9 @@ class Stage:
         finally:
             if not ended and hearing.chunks:  # stopped: what was heard is kept, and says that it was cut
                 self._keep(session, hearing, _cut(hearing))
+            over.set()
+            if self._under_way.get(session) is over:
+                del self._under_way[session]
 
     def _messages(self, hearing: Hearing, event: Event) -> Generator[dict[str, Any], None, None]:
         if isinstance(event, Status) and event.detail:
@@ -305,15 +322,20 @@ def _codes(listed: Any) -> np.ndarray:
 
 def shown(take: Take) -> tuple[str, str, dict[str, Any]]:
     """A take's files and its card, less the codes, which nobody reads."""
-    return str(take.wav), str(take.flac), {key: value for key, value in take.card.items() if key != "codes"}
+    card = {key: value for key, value in told(take).items() if key != "codes"}
+    return str(take.wav), str(take.flac), card
 
 
-def row(take: Take) -> list[str]:
-    """A take in the list: its line, how it ended, its length, its seed."""
-    text, card = take.card["text"], take.card
-    line = text if len(text) <= 60 else f"{text[:57]}..."
-    how = ", ".join([card["finish_reason"], *card["flags"]])
-    return [line, f"{take.audio_s:.1f} s", how, str(card["seed"])]
+def told(take: Take) -> dict[str, Any]:
+    """The card for a reader of JSON: the seed as text, because JavaScript rounds whole numbers above 2^53."""
+    return {**take.card, "seed": str(take.card["seed"])}
+
+
+def entry(take: Take) -> dict[str, str]:
+    """A take in the list: its line, and its length, end and seed."""
+    card = take.card
+    facts = [f"{take.audio_s:.1f} s", card["finish_reason"], *card["flags"], f"seed {card['seed']}"]
+    return {"line": card["text"], "facts": " · ".join(facts)}
 
 
 def _cut(hearing: Hearing) -> Done:
