@@ -130,7 +130,7 @@ def build(stage: Stage, why: str) -> gr.Blocks:
             api_visibility="private",
         )
         clip.clear(lambda: "", None, words, show_progress="hidden", api_visibility="private")
-        takes.select(
+        takes.submit(
             stage.fetch_take, None, [wav, flac, card], show_progress="hidden", api_visibility="private"
         )
         page.load(stage.list_takes, None, takes, show_progress="hidden", api_visibility="private")
