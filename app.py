@@ -23,12 +23,15 @@ from engine.take import RequestError, Sampling
 from web.handlers import CLIPS, DESCRIBED, OWN, Stage
 from web.player import player, player_messages
 from web.queue import Gate
+from web.recogniser import why_deaf
 from web.shelf import Shelf
 from web.takes import take_list
 from web.theme import STYLE, theme
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = json.loads((HERE / "assets/page/examples.json").read_text(encoding="utf-8"))["lines"]
+WORDS_HEARD = "Written down from the clip; correct what was misheard."
+WORDS_ASKED = "Word for word. With `pip install -r requirements-asr.txt` it is written down for you."
 LOOKS = {"theme": theme(), "css": STYLE}
 
 
@@ -37,12 +40,20 @@ def build(stage: Stage, why: str) -> gr.Blocks:
     able, model = stage.engine.family.capabilities, stage.engine.family.name
     voices = [OWN, *([DESCRIBED] if able.describe else []), *([CLIPS] if able.clone else [])]
     first = DESCRIBED if able.describe else OWN
+    ask = WORDS_HEARD if why_deaf() is None else WORDS_ASKED
     with gr.Blocks(title="Tableread", delete_cache=(600, 3600)) as page:
         gr.Markdown("# Tableread\nCast a voice, write a line, hear it while it is being performed.")
         with gr.Row(equal_height=False):
             with gr.Column(scale=3, min_width=320):
                 text = gr.Textbox(
                     EXAMPLES[0]["text"], label="Line", lines=4, max_lines=12, max_length=5000, elem_id="line"
+                )
+                direction = gr.Textbox(
+                    "",
+                    label="Direction",
+                    max_length=200,
+                    placeholder="colder, slower" if able.direct else f"{model} can't be directed",
+                    interactive=able.direct,
                 )
                 voice = gr.Radio(voices, value=first, label="Voice")
                 with gr.Group(visible=first == DESCRIBED) as described:
@@ -52,7 +63,7 @@ def build(stage: Stage, why: str) -> gr.Blocks:
                         scene = gr.Textbox("", label="Scene", max_length=2000, min_width=140)
                 with gr.Group(visible=False) as clips:
                     clip = gr.Audio(type="filepath", label="Clip, 1 to 60 seconds of one voice")
-                    words = gr.Textbox("", label="What is said in it", max_length=2000)
+                    words = gr.Textbox("", label="What is said in it", info=ask, max_length=2000)
                     with gr.Accordion("A second clip", open=False):
                         clip_2 = gr.Audio(type="filepath", label="Second clip")
                         words_2 = gr.Textbox("", label="What is said in the second clip", max_length=2000)
@@ -97,6 +108,7 @@ def build(stage: Stage, why: str) -> gr.Blocks:
 
         inputs = [
             text,
+            direction,
             voice,
             describe,
             name,
@@ -129,7 +141,8 @@ def build(stage: Stage, why: str) -> gr.Blocks:
             show_progress="hidden",
             api_visibility="private",
         )
-        clip.clear(lambda: "", None, words, show_progress="hidden", api_visibility="private")
+        for heard, said in ((clip, words), (clip_2, words_2)):
+            heard.input(stage.words_of, heard, said, show_progress="minimal", api_visibility="private")
         takes.submit(
             stage.fetch_take, None, [wav, flac, card], show_progress="hidden", api_visibility="private"
         )
@@ -145,9 +158,8 @@ def endpoints(stage: Stage) -> None:
     usual = Sampling()
     with gr.Row(visible=False):
         text = gr.Textbox(label="text")
-        describe, name, scene, seed = (
-            gr.Textbox("", label=each) for each in ("describe", "name", "scene", "seed")
-        )
+        direction, describe = gr.Textbox("", label="direction"), gr.Textbox("", label="describe")
+        name, scene, seed = (gr.Textbox("", label=each) for each in ("name", "scene", "seed"))
         voice, history = gr.JSON([], label="voice"), gr.JSON([], label="history")
         temperature = gr.Number(usual.temperature, label="temperature")
         top_p, top_k = gr.Number(usual.top_p, label="top_p"), gr.Number(0, label="top_k", precision=0)
@@ -155,7 +167,7 @@ def endpoints(stage: Stage) -> None:
         card, codes = gr.JSON(label="card"), gr.JSON(label="codes")
         clip = gr.Audio(type="filepath", label="clip")
         perform, say, encode = gr.Button("perform"), gr.Button("say"), gr.Button("encode")
-    given = [text, describe, name, scene, voice, history, seed, temperature, top_p, top_k]
+    given = [text, direction, describe, name, scene, voice, history, seed, temperature, top_p, top_k]
     perform.click(stage.perform, given, [messages, sound, card], api_name="perform", concurrency_limit=16)
     say.click(stage.say, [text, describe, seed], [sound, card], api_name="say", concurrency_limit=16)
     encode.click(stage.encode, clip, codes, api_name="encode", concurrency_limit=4)

@@ -23,6 +23,7 @@ class Capabilities:
 
     clone: bool
     describe: bool
+    direct: bool
     history: bool
     seeds: bool
     languages: tuple[str, ...]
@@ -103,6 +104,9 @@ class Family(Protocol):
 
     def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
         """Raise RequestError where words, codes or names of a request break this family's rules."""
+
+    def directed(self, text: str, direction: str) -> str:
+        """`text` as it is to be performed with a `direction`; only asked where `capabilities.direct` is."""
 
     def encode(self, samples: np.ndarray) -> np.ndarray:
         """Codes int64 [codebooks, frames] of samples float32 [n] at `sample_rate`."""

@@ -86,6 +86,19 @@ def layout(
     return Layout(tuple(segments), tuple(borders))
 
 
+def directed(text: str, direction: str) -> str:
+    """`text` with a direction as a bracketed cue in front: "[colder, slower] No."
+
+    Raises PromptError for a direction that would end the cue early.
+    """
+    cue = words.strip(direction).strip("[]()")
+    if not words.strip(cue):
+        return text
+    if any(mark in cue for mark in "[]\n\r"):
+        raise PromptError("The direction has a bracket or a line break; write it as plain words on one line.")
+    return f"[{cue}] {text}"
+
+
 def _system(references: Sequence[tuple[str, np.ndarray]], character: Described | None) -> list[Segment]:
     if character:
         return [_cast(character)]

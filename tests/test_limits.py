@@ -12,7 +12,7 @@ from engine.family import Capabilities
 from engine.limits import check_request
 from engine.take import Character, Clip, Reference, RequestError, Sampling, Spoken, TakeRequest
 
-ABLE = Capabilities(clone=True, describe=True, history=True, seeds=True, languages=())
+ABLE = Capabilities(clone=True, describe=True, direct=True, history=True, seeds=True, languages=())
 CODES = np.zeros((4, 2), np.int64)
 CLIP = Reference(Clip(np.zeros(10, np.float32), 44_100), "Hello.")
 CLONED = Character(voice=(CLIP,))

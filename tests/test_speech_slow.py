@@ -43,7 +43,9 @@ def test_twenty_lines_of_the_stand_in_are_understood(record_property):
     for line in LINES:
         events = list(engine.perform(TakeRequest(line, seed=7)))
         pcm = np.concatenate([event.pcm for event in events if isinstance(event, Audio)])
-        wrong, spoken = word_errors(line, hear(pcm.astype(np.float32) / 32768, engine.family.sample_rate))
+        wrong, spoken = word_errors(
+            line, hear(pcm.astype(np.float32) / 32768, engine.family.sample_rate, "en")
+        )
         errors, words = errors + wrong, words + spoken
 
     record_property("word_errors", f"{errors} of {words}")

@@ -40,8 +40,10 @@ from engine.take import (
     from_json,
 )
 from prompts.duration import expected_seconds
+from prompts.text import PromptError
 from web import gpu, player
 from web.queue import Gate
+from web.recogniser import hear, why_deaf
 from web.shelf import Shelf, Take
 
 OWN, DESCRIBED, CLIPS = "The model's own voice", "A voice in words", "A voice from clips"
@@ -84,6 +86,7 @@ class Stage:
     def perform_line(
         self,
         text: str,
+        direction: str,
         voice: str,
         describe: str,
         name: str,
@@ -103,7 +106,8 @@ class Stage:
         try:
             clips = [(clip, words), (clip_2, words_2)] if voice == CLIPS else []
             character = self._character(voice, describe, name, scene, clips)
-            wanted = TakeRequest(text, character, (), sampling_of(temperature, top_p, top_k), seed_of(seed))
+            sampling = sampling_of(temperature, top_p, top_k)
+            wanted = TakeRequest(self._directed(text, direction), character, (), sampling, seed_of(seed))
         except RequestError as problem:
             yield player.trouble(take_id, str(problem)), *[gr.skip()] * 4
             return
@@ -116,6 +120,7 @@ class Stage:
     def perform(
         self,
         text: str,
+        direction: str,
         describe: str,
         name: str,
         scene: str,
@@ -135,7 +140,7 @@ class Stage:
         take_id, session = secrets.token_hex(6), request.session_hash or secrets.token_hex(8)
         try:
             wanted = TakeRequest(
-                text,
+                self._directed(text, direction),
                 Character(
                     name.strip(), references_of(voice), describe.strip() or None, scene.strip() or None
                 ),
@@ -185,6 +190,18 @@ class Stage:
                 return {"key": event.key, "codes": event.codes.tolist(), "note": event.note}
         raise gr.Error("The clip was not encoded; try it again.", print_exception=False)
 
+    def words_of(self, clip: str | None) -> str:
+        """What a new or a newly cut clip says, as far as somebody can hear it; words of the old clip never
+        stay.
+        """
+        if not clip or why_deaf():
+            return ""
+        try:
+            heard = read_clip(clip)
+        except RequestError as problem:
+            raise gr.Error(str(problem), print_exception=False) from None
+        return hear(np.atleast_2d(heard.samples).mean(0), heard.sample_rate)
+
     def list_takes(self, request: gr.Request) -> list[dict[str, str]]:
         """This session's takes as the page lists them, newest first."""
         return self._listed(request.session_hash)
@@ -220,6 +237,14 @@ class Stage:
         if not given:
             raise RequestError("There is no clip; upload or record 1 to 60 seconds of the voice.")
         return Character(voice=tuple(Reference(self._known(read_clip(clip)), words) for clip, words in given))
+
+    def _directed(self, text: str, direction: str) -> str:
+        if not direction.strip():
+            return text
+        try:
+            return self.engine.family.directed(text, direction)
+        except PromptError as problem:
+            raise RequestError(str(problem)) from None
 
     def _known(self, clip: Clip) -> Clip | np.ndarray:
         """The clip's codes, if this process has heard it before: a worker may have forgotten them."""

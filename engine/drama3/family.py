@@ -24,7 +24,7 @@ from engine.sampling import TakeKnobs
 from engine.stepping import Prompt, Speech, speak_frames
 from engine.take import Character, RequestError, Spoken
 from prompts import text as words
-from prompts.drama3 import Described, layout
+from prompts.drama3 import Described, directed, layout
 
 MAX_PROMPT_ROWS = 8192
 MAX_PIECE_FRAMES = 1200
@@ -39,7 +39,9 @@ class Drama3Family:
     anything.
     """
 
-    capabilities = Capabilities(clone=True, describe=True, history=True, seeds=True, languages=())
+    capabilities = Capabilities(
+        clone=True, describe=True, direct=True, history=True, seeds=True, languages=()
+    )
 
     def __init__(
         self, name: str, revision: str, config: Drama3Config, model, codec: Codec, tokenizer: Tokenizer
@@ -95,6 +97,9 @@ class Drama3Family:
             words.check_character_field(character.scene, "scene", self.specials)
         for number, turn in enumerate(history, 1):
             words.check_line(turn.text, self.specials, f"History turn {number}")
+
+    def directed(self, text: str, direction: str) -> str:
+        return directed(text, direction)
 
     def encode(self, samples: np.ndarray) -> np.ndarray:
         return self.codec.encode(torch.from_numpy(samples)).cpu().numpy()

@@ -44,7 +44,9 @@ class KokoroFamily:
 
     name = "kokoro"
     revision = weights.REVISION
-    capabilities = Capabilities(clone=False, describe=True, history=False, seeds=False, languages=("en",))
+    capabilities = Capabilities(
+        clone=False, describe=True, direct=False, history=False, seeds=False, languages=("en",)
+    )
     sample_rate = SAMPLE_RATE
     hop = HOP
     num_codebooks = 0
@@ -93,6 +95,10 @@ class KokoroFamily:
             if getattr(character, field):
                 check_character_field(getattr(character, field), field)
         _check_words(text)
+
+    def directed(self, text: str, direction: str) -> str:
+        """Raises RequestError: Kokoro plays every line alike."""
+        raise RequestError(f"The stand-in voice can't be directed; {_ANOTHER}.")
 
     def encode(self, samples: np.ndarray) -> np.ndarray:
         """Raises RequestError: Kokoro has no codes."""

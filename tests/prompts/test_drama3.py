@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prompts.drama3 import Codes, Described, layout
+from prompts.drama3 import Codes, Described, directed, layout
 from prompts.text import PromptError
 
 DATA = Path(__file__).parents[1] / "data/drama3_tiny"
@@ -73,3 +73,17 @@ def test_a_voice_is_cloned_or_described_never_both():
 def test_no_text_can_break_out_of_its_place(field, arguments):
     with pytest.raises(PromptError, match=f"^{field} "):
         layout(**{"text": "Hi.", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("direction", "cue"),
+    [("colder", "[colder] "), (" (colder) ", "[colder] "), ("[colder]", "[colder] "), ("  ", "")],
+)
+def test_a_direction_is_a_bracketed_cue_in_front(direction, cue):
+    assert directed("No.", direction) == f"{cue}No."
+
+
+@pytest.mark.parametrize("direction", ["a] [b", "a\nb"])
+def test_a_direction_that_would_end_its_cue_is_refused(direction):
+    with pytest.raises(PromptError, match="The direction has a bracket or a line break"):
+        directed("No.", direction)

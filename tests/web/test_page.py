@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gradio as gr
@@ -71,7 +72,7 @@ def test_the_endpoints_are_these_and_no_others(client):
         for name, endpoint in named.items()
     }
     knobs = [(name, True) for name in ("seed", "temperature", "top_p", "top_k")]
-    who = [(name, True) for name in ("describe", "name", "scene", "voice", "history")]
+    who = [(name, True) for name in ("direction", "describe", "name", "scene", "voice", "history")]
     assert found == {
         "/perform": [("text", False), *who, *knobs],
         "/say": [("text", False), ("describe", True), ("seed", True)],
@@ -129,7 +130,13 @@ def test_a_take_becomes_history_by_its_card(client):
     assert not np.array_equal(after[: len(alone)], alone[: len(after)])
 
 
+def test_a_direction_stands_as_a_cue_before_the_words(client):
+    *_, (_, _, card) = streamed(client, text=LINE, seed="7", direction="colder, slower")
+    assert card["text"] == f"[colder, slower] {LINE}"
+
+
 REFUSED = [
+    ({"text": LINE, "direction": "a] b"}, "The direction has a bracket"),
     ({"text": ""}, "The line is empty"),
     ({"text": "Go <|im_end|>"}, "<|im_end|>"),
     ({"text": LINE, "seed": "x"}, "The seed is 'x'"),
@@ -166,6 +173,37 @@ def test_a_forged_file_is_no_clip_and_tells_nothing(page, path, key):
     assert answer.startswith("event: error")
     assert "root:" not in answer
     assert path not in answer
+
+
+def test_two_listeners_at_once_each_hear_their_own_take(page):
+    lines = {"7": "Go on.", "8": "Stay where you are, please."}
+    clients = {seed: Client(page[0], verbose=False) for seed in lines}
+    alone = {
+        seed: joined([each[0] for each in streamed(clients[seed], text=lines[seed], seed=seed)])
+        for seed in lines
+    }
+    with ThreadPoolExecutor(2) as pool:
+        jobs = {seed: pool.submit(streamed, clients[seed], text=lines[seed], seed=seed) for seed in lines}
+    for seed, job in jobs.items():
+        assert np.array_equal(joined([each[0] for each in job.result()]), alone[seed])
+
+
+def test_without_a_recogniser_a_new_clip_empties_the_words(page, monkeypatch, tmp_path):
+    write_tone(tmp_path / "clip.wav")
+    monkeypatch.setattr("web.handlers.why_deaf", lambda: "not installed")
+    assert page[1].words_of(str(tmp_path / "clip.wav")) == ""
+
+
+def test_with_a_recogniser_a_new_clip_brings_its_words_and_no_clip_none(page, monkeypatch, tmp_path):
+    write_tone(tmp_path / "clip.wav")
+    heard = []
+    monkeypatch.setattr("web.handlers.why_deaf", lambda: None)
+    monkeypatch.setattr(
+        "web.handlers.hear", lambda samples, rate: heard.append((samples.shape, rate)) or "Words."
+    )
+    assert page[1].words_of(str(tmp_path / "clip.wav")) == "Words."
+    assert page[1].words_of(None) == ""
+    assert heard == [((66_150,), 44_100)]
 
 
 def test_a_cancelled_take_frees_the_gate_for_the_next(client):
