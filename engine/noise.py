@@ -69,7 +69,7 @@ class NoiseBlocks:
         self._seed = seed_words(seed, device)
         self._piece = torch.tensor(piece, dtype=torch.int64, device=device)
         self._shape = (num_draws, count)
-        # One attribute, so that takes in two threads which share it (a fork) never see half a change.
+        # One attribute, so that nobody who shares it ever sees half a change.
         self._block: tuple[int, Tensor | None] = -1, None
 
     def frame(self, frame: int) -> Tensor:
