@@ -27,7 +27,8 @@ def num_bytes(*under: str) -> int:
 
 def test_the_tree_is_small_enough_to_travel():
     assert num_bytes() < 56 * MIB
-    assert num_bytes("assets/understudy") <= 40e6
+    assert num_bytes("assets/understudy") - num_bytes("assets/understudy/recipe") <= 40e6
+    assert num_bytes("assets/understudy/recipe/resume") < 20 * MIB
     assert num_bytes("tests/data") <= 10e6
 
 

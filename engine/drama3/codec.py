@@ -72,7 +72,8 @@ class Codec(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, device: str | torch.device = "cpu") -> Codec:
-        """The codec of a checkpoint folder: codec.safetensors or codec.pth, and codec.json if there is one.
+        """The codec of a checkpoint folder: codec.safetensors (one file, or shards with an index) or
+        codec.pth, and codec.json if there is one.
 
         Raises ValueError naming the file, the json key or the tensor that is missing or doesn't fit.
         """
@@ -221,12 +222,9 @@ def _read_config(folder: Path) -> CodecConfig:
 
 def _read_tensors(folder: Path) -> tuple[str, dict[str, Tensor]]:
     """The name of the weights file and its tensors, by the names of S2-Pro's own file."""
-    path = folder / "codec.safetensors"
-    if path.is_file():
-        try:
-            return path.name, load_file(path)
-        except SafetensorError as error:
-            raise ValueError(f"{path} can't be read: {error}.") from error
+    files = sorted(folder.glob("codec*.safetensors"))
+    if files:
+        return files[0].name, {name: tensor for file in files for name, tensor in _read_shard(file).items()}
     path = folder / "codec.pth"
     if not path.is_file():
         raise ValueError(f"{folder} holds neither codec.safetensors nor codec.pth.")
@@ -237,3 +235,10 @@ def _read_tensors(folder: Path) -> tuple[str, dict[str, Tensor]]:
     if not isinstance(data, dict):
         raise ValueError(f"{path} must hold a dict of tensors, not a {type(data).__name__}.")
     return path.name, {name: value for name, value in data.items() if isinstance(value, Tensor)}
+
+
+def _read_shard(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path} can't be read: {error}.") from error

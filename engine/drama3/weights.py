@@ -21,7 +21,7 @@ from engine.drama3.model import Drama3Model
 from engine.take import RequestError
 
 HEAD = "lm_head.weight"
-CODEC_FILE = "codec.safetensors"
+CODEC = "codec"  # files of this stem are the codec's
 FLOATS = {"F32", "F16", "BF16"}
 
 
@@ -61,7 +61,7 @@ def _files(folder: Path) -> list[Path]:
                 f"{index.name} of the checkpoint is not a weight map; fetch it again."
             ) from None
     else:
-        names = sorted(path.name for path in folder.glob("*.safetensors") if path.name != CODEC_FILE)
+        names = sorted(path.name for path in folder.glob("*.safetensors") if not path.name.startswith(CODEC))
     if not names:
         raise RequestError(f"The checkpoint {folder.name} has no *.safetensors file; fetch it again.")
     for name in names:

@@ -107,4 +107,4 @@ def _words(text: str) -> list[str]:
 
 
 def _styles(path: Path) -> np.ndarray:
-    return np.fromfile(path, "<f4").reshape(STYLE_SHAPE)
+    return np.fromfile(path, "<f2").astype(np.float32).reshape(STYLE_SHAPE)

@@ -462,3 +462,17 @@ def test_files_that_can_not_be_read_are_named(checkpoint):
     (checkpoint / "codec.json").write_text("[]")
     with pytest.raises(ValueError, match=r"codec\.json"):
         Codec.load(checkpoint)
+
+
+def test_a_codec_in_shards_is_the_same_codec(codec, tmp_path):
+    tensors = list(torch.load(CHECKPOINT / "codec.pth", weights_only=True).items())
+    shutil.copy(CHECKPOINT / "codec.json", tmp_path)
+    names = ["codec-00001-of-00002.safetensors", "codec-00002-of-00002.safetensors"]
+    parts = dict(zip(names, (tensors[::2], tensors[1::2]), strict=True))
+    for name, part in parts.items():
+        save_file({key: value.clone() for key, value in part}, tmp_path / name)
+    again, codes = Codec.load(tmp_path), torch.zeros(4, 3, dtype=torch.int64)
+    assert torch.equal(again.decode(codes), codec.decode(codes))
+    (tmp_path / names[1]).unlink()
+    with pytest.raises(ValueError, match=r"tensor .* is missing"):
+        Codec.load(tmp_path)

@@ -1,0 +1,359 @@
+"""Measure a checkpoint on a CPU: WER, speaker similarity, obedience, speed, stops.
+
+    python evaluate.py --model DIR --whisper DIR --held-out held_out.json \
+                       --references DIR --out DIR [--publish 1]
+
+Writes report.json; with --publish also lines.txt (20 held-out lines) and expected.json: six
+requests with the codes that their seeds give on a CPU (noise function of the specification, 7.1).
+A folder without a language model: only the codec is measured.  --references is what make_references.py wrote.
+Needs (only for measuring): faster-whisper with Whisper base, resemblyzer, speechmos, librosa.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import soundfile as sf
+import torch
+from codec import Codec
+from model import Runner, Understudy
+
+import prompts as P
+
+
+def normal(text: str) -> str:
+    text = text.lower().replace("—", " ").replace("-", " ").replace("mr.", "mister").replace("dr.", "doctor")
+    return re.sub(r"\s+", " ", re.sub(r"[^a-z' ]", " ", text)).replace("'", "").strip()
+
+
+class Listener:
+    def __init__(self, folder: str) -> None:
+        from faster_whisper import WhisperModel
+
+        self.model = WhisperModel(folder, device="cpu", compute_type="int8", cpu_threads=2)
+
+    def __call__(self, audio: np.ndarray) -> str:
+        import librosa
+
+        audio = librosa.resample(audio.astype(np.float32), orig_sr=24000, target_sr=16000)
+        segments, _ = self.model.transcribe(
+            audio,
+            language="en",
+            beam_size=1,
+            condition_on_previous_text=False,
+            without_timestamps=True,
+            temperature=0.0,
+        )
+        return " ".join(s.text for s in segments)
+
+
+def mos(takes: list[np.ndarray]) -> float:
+    """Mean DNSMOS, overall."""
+    import librosa
+    from speechmos import dnsmos
+
+    at_16k = [
+        librosa.resample(a.astype(np.float32), orig_sr=24000, target_sr=16000).clip(-1, 1) for a in takes
+    ]
+    return float(np.mean([dnsmos.run(a, 16000)["ovrl_mos"] for a in at_16k]))
+
+
+def word_errors(said: str, heard: str) -> tuple[int, int]:
+    a, b = normal(said).split(), normal(heard).split()
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        row, last = [i, *row[1:]], row
+        for j, y in enumerate(b, 1):
+            row[j] = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (x != y))
+    return row[-1], len(a)
+
+
+def pitch_of(audio: np.ndarray) -> float:
+    """Median F0 in Hz: pYIN over voiced frames, YIN over loud ones where it hears (hoarse) no voice."""
+    import librosa
+
+    f0, voiced, _ = librosa.pyin(audio, fmin=60, fmax=400, sr=24000, frame_length=2048, hop_length=480)
+    if voiced.mean() > 0.1:
+        return float(np.median(f0[voiced]))
+    f0 = librosa.yin(audio, fmin=60, fmax=400, sr=24000, frame_length=2048, hop_length=480)
+    power = librosa.feature.rms(y=audio, frame_length=2048, hop_length=480)[0]
+    n = min(len(f0), len(power))
+    return float(np.median(f0[:n][power[:n] > 0.3 * power.max()]))
+
+
+class Stage:
+    def __init__(self, folder: str) -> None:
+        from tokenizers import Tokenizer
+
+        self.codec = Codec.load(folder)
+        if (Path(folder) / "config.json").exists():
+            self.model = Understudy.load(folder)
+            self.encode = P.Encoder(Tokenizer.from_file(str(Path(folder) / "tokenizer.json")))
+            self.runner = Runner(self.model)
+        self.seed = 0
+        self.frame = self.codec.frame_samples / self.codec.config["sample_rate"]
+        self.seconds = self.frames = 0.0
+        for module in self.codec.modules():
+            if hasattr(module, "parametrizations"):
+                torch.nn.utils.parametrize.remove_parametrizations(module, "weight")
+
+    @torch.inference_mode()
+    def codes_of(self, audio: np.ndarray) -> np.ndarray:
+        return (
+            self.codec.encode(torch.from_numpy(audio.astype(np.float32))[None])[0].T.numpy().astype(np.int16)
+        )
+
+    @torch.inference_mode()
+    def wave(self, codes: np.ndarray) -> np.ndarray:
+        return self.codec.decode(torch.from_numpy(codes.astype(np.int64)).T[None])[0].numpy()
+
+    def say(
+        self,
+        text,
+        voices=(),
+        history=(),
+        character=None,
+        scene=None,
+        temperature=0.8,
+        top_k=30,
+        top_p=0.9,
+        limit=500,
+        seed=None,
+    ):
+        segments = P.layout(text, voices, history, character, scene)
+        rows = torch.from_numpy(P.rows(segments, self.encode, self.model.first, self.model.books)).long()
+        self.seed += 1
+        started = time.process_time()
+        codes, ended = self.runner.take(
+            rows, self.seed if seed is None else seed, temperature, top_k, top_p, limit
+        )
+        self.seconds += time.process_time() - started
+        self.frames += codes.shape[1]
+        codes = codes.T.numpy().astype(np.int16)
+        return codes, self.wave(codes) if len(codes) else np.zeros(1024, np.float32), ended
+
+
+def decode_speed(stage: Stage, codes: np.ndarray) -> float:
+    """Seconds of one core per second of sound, median of five whole takes."""
+    threads, times = torch.get_num_threads(), []
+    torch.set_num_threads(1)
+    stage.wave(codes)
+    for _ in range(5):
+        started = time.process_time()
+        stage.wave(codes)
+        times.append(time.process_time() - started)
+    torch.set_num_threads(threads)
+    return float(np.median(times)) / (len(codes) * stage.frame)
+
+
+def publish(stage: Stage, sentences: list[str], clips, out: Path) -> None:
+    """What a developer compares an engine with."""
+    (out / "lines.txt").write_text("\n".join(sentences[:20]) + "\n")
+    said = [(text, stage.codes_of(audio)) for _, text, audio in clips[:2]]
+    robin, scene = ("Robin", "British woman, deep voice."), "A railway station at night."
+    requests = [
+        dict(text=sentences[0], seed=1),
+        dict(text=sentences[3], seed=2**40 + 7, temperature=1.0),
+        dict(text=sentences[5], seed=3, voices=said[:1]),
+        dict(text=sentences[8], seed=4, voices=said[:1], history=said[1:]),
+        dict(text=sentences[9], seed=5, character=robin),
+        dict(text=sentences[12], seed=6, character=robin, scene=scene),
+    ]
+    for request in requests:
+        settings = dict(temperature=0.8, top_k=30, top_p=0.9, limit=250) | {
+            k: v for k, v in request.items() if k != "text"
+        }
+        codes, _, ended = stage.say(request["text"], **settings)
+        plain = lambda pairs: [dict(text=t, codes=c.T.tolist()) for t, c in pairs]  # noqa: E731
+        request.update(settings, ended=ended, codes=codes.T.tolist())
+        request.update({k: plain(request[k]) for k in ("voices", "history") if k in request})
+    (out / "expected.json").write_text(json.dumps(requests))
+
+
+def clips_of(folder: Path) -> list[tuple[str, str, np.ndarray]]:
+    """(voice, text, samples) of every clip."""
+    out = []
+    for path in sorted(folder.glob("*.json")):
+        meta = json.loads(path.read_text())
+        out.append((meta["voice"], meta["text"], sf.read(path.with_suffix(".wav"), dtype="float32")[0]))
+    return out
+
+
+def measure_codec(stage: Stage, listen: Listener, clips, out: Path) -> dict:
+    errors = words = teacher = 0
+    again = [stage.wave(stage.codes_of(audio)) for _, _, audio in clips]
+    for (_, text, audio), through in zip(clips, again, strict=False):
+        e, n = word_errors(text, listen(through))
+        errors, words, teacher = errors + e, words + n, teacher + word_errors(text, listen(audio))[0]
+    for i, through in enumerate(again[:6]):
+        sf.write(out / f"codec{i}.wav", through, 24000)
+    return dict(
+        clips=len(clips),
+        words=words,
+        wer=errors / words,
+        teacher_wer=teacher / words,
+        dnsmos=mos(again[:20]),
+        teacher_dnsmos=mos([audio for _, _, audio in clips[:20]]),
+        decode_rtf=decode_speed(stage, stage.codes_of(clips[0][2])),
+    )
+
+
+def measure_takes(
+    say: Callable, listen: Listener, name: str, items, out: Path
+) -> tuple[dict, list[np.ndarray]]:
+    """Speaks every (text, options): word errors, ends; and the takes themselves."""
+    errors = words = runaway = early = 0
+    takes = []
+    for i, (text, options) in enumerate(items):
+        codes, audio, ended = say(text, **options)
+        heard = listen(audio)
+        e, n = word_errors(text, heard)
+        errors, words, runaway = errors + min(e, n), words + n, runaway + (not ended)
+        early += len(audio) / 24000 < len(text) / 32
+        takes.append(audio)
+        if i < 6:
+            sf.write(out / f"{name}{i}.wav", audio, 24000)
+        print(
+            f"{name} [{len(codes)}f {'ok' if ended else 'RUN'}] {e}/{n}  {text}  ->  {heard.strip()}",
+            flush=True,
+        )
+    return dict(
+        wer=errors / words, takes=len(items), runaway=runaway, early=early, dnsmos=mos(takes[:20])
+    ), takes
+
+
+def measure_voices(takes: list[np.ndarray], owners: list[str], clips) -> dict:
+    """Resemblyzer: is a cloned take nearer to its own speaker's other clip than to the other speakers'?
+
+    Pitch: do takes of the lowest and the highest voice lie near that voice's clip?"""
+    from resemblyzer import VoiceEncoder, preprocess_wav
+
+    encoder = VoiceEncoder("cpu", verbose=False)
+    place = lambda a: encoder.embed_utterance(preprocess_wav(a, source_sr=24000))  # noqa: E731
+    first, second = ({voice: audio for voice, _, audio in part} for part in (clips[0::2], clips[1::2]))
+    centre = {v: place(a) for v, a in second.items()}
+    above = nearest = 0
+    own, others = [], []
+    for take, owner in zip(takes, owners, strict=False):
+        e = place(take)
+        like = {v: float(e @ c) for v, c in centre.items()}
+        rest = [x for v, x in like.items() if v != owner]
+        own.append(like[owner]), others.append(np.mean(rest))
+        above, nearest = above + (like[owner] > np.mean(rest)), nearest + (like[owner] > max(rest))
+    pitch = {v: pitch_of(a) for v, a in first.items()}
+    ends = {
+        v: np.median([pitch_of(t) for t, o in zip(takes, owners, strict=False) if o == v]) / pitch[v]
+        for v in (min(pitch, key=pitch.get), max(pitch, key=pitch.get))
+    }
+    return dict(
+        own=float(np.mean(own)),
+        others=float(np.mean(others)),
+        above_others=float(above / len(takes)),
+        nearest=nearest / len(takes),
+        teacher_own=float(np.mean([place(first[v]) @ centre[v] for v in centre])),
+        pitch_ratio={v: float(r) for v, r in ends.items()},
+    )
+
+
+def measure_described(say: Callable, sentences: list[str], out: Path, count: int) -> dict:
+    """Share of pairs (same line, same accent) in which the description is obeyed."""
+    pitch, pace = {}, {}
+    for person in ("man", "woman"):
+        for trait in ("", ", deep voice", ", high voice", ", speaks slowly", ", speaks quickly"):
+            for i in range(count):
+                text, accent = sentences[(i * 5 + 3) % len(sentences)], ("American", "British")[i % 2]
+                _, audio, _ = say(text, character=("Robin", f"{accent} {person}{trait}."))
+                pitch[person, trait, i], pace[person, trait, i] = (
+                    pitch_of(audio),
+                    len(text) / (len(audio) / 24000),
+                )
+                if i == 0:
+                    sf.write(
+                        out / f"described_{person}{trait.replace(', ', '_').replace(' ', '_')}.wav",
+                        audio,
+                        24000,
+                    )
+    both = [(p, i) for p in ("man", "woman") for i in range(count)]
+    share = lambda pairs: float(np.mean([a < b for a, b in pairs]))  # noqa: E731
+    mean = lambda table, trait: float(np.mean([v for (_, t, _), v in table.items() if t == trait]))  # noqa: E731
+    return dict(
+        man_below_woman=share(
+            [(pitch["man", t, i], pitch["woman", t, i]) for _, t, i in pitch if _ == "man"]
+        ),
+        deep_below_high=share([(pitch[p, ", deep voice", i], pitch[p, ", high voice", i]) for p, i in both]),
+        slow_below_quick=share(
+            [(pace[p, ", speaks slowly", i], pace[p, ", speaks quickly", i]) for p, i in both]
+        ),
+        pitch={p: float(np.mean([v for (q, _, _), v in pitch.items() if q == p])) for p in ("man", "woman")},
+        pitch_of={t: mean(pitch, t) for t in (", deep voice", ", high voice")},
+        characters_per_second={t: mean(pace, t) for t in (", speaks slowly", ", speaks quickly")},
+    )
+
+
+def main() -> None:
+    p = argparse.ArgumentParser()
+    (
+        p.add_argument("--model", required=True),
+        p.add_argument("--whisper", required=True),
+        p.add_argument("--held-out", required=True),
+    )
+    (
+        p.add_argument("--references", required=True, type=Path),
+        p.add_argument("--out", required=True, type=Path),
+    )
+    (
+        p.add_argument("--count", type=int, default=50),
+        p.add_argument("--described", type=int, default=4, help="takes a description"),
+    )
+    (
+        p.add_argument("--temperature", type=float, default=0.8),
+        p.add_argument("--top-p", type=float, default=0.9),
+    )
+    p.add_argument("--skip", default=""), p.add_argument("--publish", type=int, default=0)
+    args = p.parse_args()
+    torch.set_num_threads(2)
+    args.out.mkdir(parents=True, exist_ok=True)
+    stage, listen = Stage(args.model), Listener(args.whisper)
+    sentences = json.loads(Path(args.held_out).read_text())[: args.count]
+    clips, lines = clips_of(args.references / "clips"), clips_of(args.references / "lines")
+    say = lambda text, **options: stage.say(text, temperature=args.temperature, top_p=args.top_p, **options)  # noqa: E731
+    report: dict = dict(temperature=args.temperature, top_p=args.top_p)
+
+    def note(name: str, value) -> None:
+        report[name] = value
+        print(name, value, flush=True)
+        (args.out / "report.json").write_text(json.dumps(report, indent=1))
+
+    if "codec" not in args.skip:
+        note("codec", measure_codec(stage, listen, clips + lines, args.out))
+    if not hasattr(stage, "model"):
+        return
+    if "plain" not in args.skip:
+        pairs = [word_errors(text, listen(audio)) for _, text, audio in lines[: args.count]]
+        note("teacher_wer", sum(e for e, _ in pairs) / max(1, sum(n for _, n in pairs)))
+        note("plain", measure_takes(say, listen, "plain", [(s, {}) for s in sentences], args.out)[0])
+    if "clone" not in args.skip:
+        owners = [clips[2 * (i % (len(clips) // 2))] for i in range(len(sentences))]
+        items = [
+            (s, dict(voices=[(text, stage.codes_of(audio))]))
+            for s, (_, text, audio) in zip(sentences, owners, strict=False)
+        ]
+        figures, takes = measure_takes(say, listen, "clone", items, args.out)
+        note("clone", figures)
+        note("voices", measure_voices(takes, [voice for voice, _, _ in owners], clips))
+    if "described" not in args.skip:
+        note("described", measure_described(say, sentences, args.out, args.described))
+    if args.publish:
+        publish(stage, sentences, clips, args.out)
+    note("frames_per_cpu_second", stage.frames / max(stage.seconds, 1e-9))
+    note("times_real_time", report["frames_per_cpu_second"] * stage.frame)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""What listens while the codec learns: spectra, phoneme readers and judges of realism.
+
+None of it is needed to use the codec.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+
+PHONES = 178  # the teacher's alphabet
+PARTS = 2  # phoneme labels in a frame: 47 a second
+
+
+class PhoneHead(nn.Module):
+    """Names the phonemes of each frame from the first quantised embedding and a few around it."""
+
+    def __init__(self, dim: int, hidden: int = 256) -> None:
+        super().__init__()
+        self.near = nn.Conv1d(dim, hidden, 5, padding=2)
+        self.name = nn.Conv1d(hidden, PARTS * PHONES, 1)
+
+    def forward(self, x):
+        y = self.name(F.gelu(self.near(x)))
+        return y.transpose(1, 2).reshape(len(x), x.shape[-1], PARTS, PHONES)
+
+
+class MelSpectrogram(nn.Module):
+    def __init__(self, rate: int, n_fft: int, n_mels: int) -> None:
+        super().__init__()
+        self.n_fft = n_fft
+        self.register_buffer("window", torch.hann_window(n_fft))
+        top = 2595 * math.log10(1 + rate / 2 / 700)
+        edges = 700 * (10 ** (torch.linspace(0, top, n_mels + 2) / 2595) - 1)
+        bins = torch.linspace(0, rate / 2, n_fft // 2 + 1)
+        rise = (bins[None] - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
+        fall = (edges[2:, None] - bins[None]) / (edges[2:] - edges[1:-1])[:, None]
+        self.register_buffer("bank", torch.minimum(rise, fall).clamp(min=0))
+
+    def forward(self, x):
+        z = torch.stft(x, self.n_fft, self.n_fft // 4, window=self.window, return_complex=True)
+        return self.bank @ (z.real.square() + z.imag.square() + 1e-12).sqrt()
+
+
+class MelLoss(nn.Module):
+    def __init__(self, rate: int) -> None:
+        super().__init__()
+        self.scales = nn.ModuleList(
+            MelSpectrogram(rate, w, m)
+            for w, m in ((2048, 160), (1024, 96), (512, 64), (256, 32), (128, 16), (64, 8))
+        )
+
+    def forward(self, fake, real):
+        loss = 0.0
+        for scale in self.scales:
+            a, b = scale(fake), scale(real)
+            loss = loss + (a.clamp(min=1e-5).log10() - b.clamp(min=1e-5).log10()).abs().mean()
+        return loss
+
+
+class Reader(nn.Module):
+    """Names the phonemes of a waveform [B, samples]: [B, frames, PARTS, PHONES].
+
+    It learns from the teacher's own sound. What the codec gives back has to be as readable: a
+    spectral distance alone forgives a lost consonant, which is short and quiet."""
+
+    def __init__(self, rate: int = 24000, width: int = 256) -> None:
+        super().__init__()
+        self.mel = MelSpectrogram(rate, 1024, 80)  # every 256 samples: two columns a label
+        self.first = nn.Conv1d(80, width, 5, padding=2)
+        self.pool = nn.Conv1d(width, width, 4, stride=2, padding=1)
+        self.more = nn.ModuleList(nn.Conv1d(width, width, 5, padding=2) for _ in range(3))
+        self.name = nn.Conv1d(width, PHONES, 1)
+
+    def forward(self, x):
+        y = (self.mel(x)[..., : x.shape[-1] // 256].clamp(min=1e-4).log() + 4) / 2
+        y = F.gelu(self.pool(F.gelu(self.first(y))))
+        for layer in self.more:
+            y = y + F.gelu(layer(y))
+        return self.name(y).transpose(1, 2).reshape(len(x), -1, PARTS, PHONES)
+
+
+class STFTJudge(nn.Module):
+    def __init__(self, n_fft: int, width: int = 32) -> None:
+        super().__init__()
+        self.n_fft = n_fft
+        self.register_buffer("window", torch.hann_window(n_fft))
+
+        def conv(i, o, k, s=(1, 1), d=(1, 1)):
+            return weight_norm(
+                nn.Conv2d(
+                    i, o, k, stride=s, dilation=d, padding=((k[0] - 1) * d[0] // 2, (k[1] - 1) * d[1] // 2)
+                )
+            )
+
+        self.layers = nn.ModuleList(
+            [
+                conv(2, width, (3, 9)),
+                conv(width, width, (3, 9), (1, 2), (1, 1)),
+                conv(width, width, (3, 9), (1, 2), (2, 1)),
+                conv(width, width, (3, 9), (1, 2), (4, 1)),
+                conv(width, width, (3, 3)),
+            ]
+        )
+        self.last = conv(width, 1, (3, 3))
+
+    def forward(self, x):
+        z = torch.stft(
+            x.float(), self.n_fft, self.n_fft // 4, window=self.window, return_complex=True, normalized=True
+        )
+        z = torch.stack((z.real, z.imag), 1).transpose(2, 3).contiguous(memory_format=torch.channels_last)
+        features = []
+        for layer in self.layers:
+            z = F.leaky_relu(layer(z), 0.2)
+            features.append(z)
+        return self.last(z), features
+
+
+class PeriodJudge(nn.Module):
+    def __init__(self, period: int) -> None:
+        super().__init__()
+        self.period = period
+        widths = [1, 16, 64, 128, 256]
+        self.layers = nn.ModuleList(
+            weight_norm(nn.Conv2d(a, b, (5, 1), (3, 1), padding=(2, 0)))
+            for a, b in itertools.pairwise(widths)
+        )
+        self.last = weight_norm(nn.Conv2d(widths[-1], 1, (3, 1), padding=(1, 0)))
+
+    def forward(self, x):
+        x = F.pad(x, (0, -x.shape[-1] % self.period))
+        z = x.view(len(x), 1, -1, self.period).contiguous(memory_format=torch.channels_last)
+        features = []
+        for layer in self.layers:
+            z = F.leaky_relu(layer(z), 0.1)
+            features.append(z)
+        return self.last(z), features
+
+
+class Judges(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.all = nn.ModuleList(
+            [STFTJudge(n) for n in (2048, 1024, 512)] + [PeriodJudge(p) for p in (2, 3, 5, 7, 11)]
+        )
+
+    def forward(self, x):
+        return [judge(x) for judge in self.all]

@@ -1,0 +1,185 @@
+"""Let the teacher perform the plan on a GPU, one file of speech after another.
+
+    python perform.py --plan plan --teacher teacher.safetensors --kokoro DIR --out SPEECH --seconds 500
+
+Each SPEECH/NNN.pt is a dictionary of CPU tensors and arrays: ``audio`` int16, flat, with ``start``
+and ``length`` per line; ``line`` (its number in the plan), mean ``pitch`` in Hz; ``label``, the phoneme
+of every 40 Hz slot, with ``label_start``, ``label_count`` and ``label_shift`` (samples from the first
+slot's start to the line's); ``trim``, samples cut off in front; ``span``, slots of every phoneme.
+SPEECH/finished appears last.  Silence is trimmed to 60 ms before and 150 ms after the
+speech and every line is brought to the same loudness.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher
+
+TARGET_RMS = 0.07
+HEAD, TAIL = int(0.06 * SAMPLE_RATE), int(0.15 * SAMPLE_RATE)
+
+
+class Plan:
+    """What is to be said by whom: texts, phonemes, sessions, and the styles of their speakers."""
+
+    def __init__(self, folder: str | Path, styles: bool = True) -> None:
+        folder = Path(folder)
+        z = np.load(folder / "plan.npz")
+        self.texts = z["text"].tobytes().decode().split("\n")
+        self.count, self.session = z["phone_count"], z["session"]
+        self.start = np.concatenate([[0], np.cumsum(self.count)[:-1]])
+        self.phones = z["phones"]
+        self.letter = np.load(folder / "align.npz")["letter"]  # byte of the text that each phoneme speaks
+        meta = json.loads((folder / "sessions.json").read_text())
+        self.sessions, self.voices = meta["sessions"], meta["voices"]
+        if styles:
+            tables = np.load(folder / "styles.npz")
+            self.styles = {k: tables[k].astype(np.float32) for k in tables.files}
+
+    def style(self, i: int) -> np.ndarray:
+        s = self.sessions[self.session[i]]
+        key = s["gender"] + s["accent"]
+        row = min(int(self.count[i]) - 1, 409)
+        mix = lambda m: sum(w * self.styles[f"{key}_{self.voices[key][int(v)]}"][row] for v, w in m.items())  # noqa: E731
+        return np.concatenate([mix(s["timbre"])[:128], mix(s["prosody"])[128:]])
+
+    def seconds(self) -> np.ndarray:
+        """Rough length of every line, from its phonemes and its speaker's pace."""
+        pace = np.array([s["speed"] for s in self.sessions])[self.session]
+        return self.count / 13.0 / pace + 0.6
+
+    def batches(self, lines: np.ndarray, batch_seconds: float):
+        """Lines of similar length together, short ones first."""
+        estimate = self.seconds()
+        lines = lines[np.argsort(estimate[lines])]
+        while len(lines):
+            n = min(256, max(1, int(batch_seconds / estimate[lines[min(len(lines) - 1, 32)]])))
+            yield lines[:n]
+            lines = lines[n:]
+
+
+def trimmed(wave: torch.Tensor, valid: torch.Tensor):
+    """int16 wave at the target loudness, first and last sample of the speech (with its margins)."""
+    wave = wave[:, : wave.shape[1] // 240 * 240]
+    inside = torch.arange(wave.shape[1], device=wave.device)[None] < valid[:, None]
+    wave = torch.nan_to_num(wave) * inside
+    power = wave.reshape(len(wave), -1, 240).pow(2).mean(-1)
+    loud = power > power.amax(-1, keepdim=True) * 2e-4
+    grid = torch.arange(power.shape[1], device=wave.device)
+    first = torch.where(loud, grid, power.shape[1]).amin(-1) * 240 - HEAD
+    last = torch.where(loud, grid, 0).amax(-1) * 240 + 240 + TAIL
+    rms = ((power * loud).sum(-1) / loud.sum(-1).clamp(min=1)).sqrt()
+    gain = torch.minimum(TARGET_RMS / rms.clamp(min=1e-4), 0.97 / wave.abs().amax(-1).clamp(min=1e-4))
+    pcm = (wave * gain[:, None] * 32767).round().clamp(-32768, 32767).to(torch.int16)
+    return pcm, first.clamp(min=0), torch.minimum(last, valid)
+
+
+def perform(
+    plan: Plan, teacher: Teacher, lines: np.ndarray, device: str, batch_seconds: float, half: bool
+) -> dict:
+    """One file of speech (see above)."""
+    pieces, rows, labels, spans = [], [], [], []
+    for batch in plan.batches(lines, batch_seconds):
+        width = int(plan.count[batch].max()) + 2
+        tokens = np.zeros((len(batch), width), np.int64)
+        for row, i in enumerate(batch):
+            tokens[row, 1 : 1 + plan.count[i]] = plan.phones[plan.start[i] : plan.start[i] + plan.count[i]]
+        info = [plan.sessions[plan.session[i]] for i in batch]
+        on_device = lambda a: torch.as_tensor(np.asarray(a, np.float32), device=device)  # noqa: E731
+        wave, valid = teacher(
+            torch.from_numpy(tokens).to(device),
+            torch.from_numpy(plan.count[batch].astype(np.int64) + 2).to(device),
+            on_device(np.stack([plan.style(i) for i in batch])),
+            on_device([s["speed"] for s in info]),
+            half=half,
+            pitch=on_device([s["pitch"] for s in info]),
+        )
+        pcm, first, last = trimmed(wave, valid)
+        voiced = teacher.f0 > 50
+        pitch = (teacher.f0 * voiced).sum(-1) / voiced.sum(-1).clamp(min=1)
+        first, last, pitch = first.tolist(), last.tolist(), pitch.tolist()
+        spoken = teacher.spoken.to(torch.uint8).cpu()
+        duration = teacher.duration.clamp(max=255).to(torch.uint8).cpu().numpy()
+        for row, i in enumerate(batch):
+            length = last[row] - first[row]
+            rate = len(plan.texts[i]) / max(length, 1) * SAMPLE_RATE
+            if not 3 < rate < 32 or length < 0.25 * SAMPLE_RATE:
+                continue  # the teacher stumbled
+            slot = first[row] // SAMPLES_PER_FRAME
+            pieces.append(pcm[row, first[row] : last[row]])
+            labels.append(spoken[row, slot : last[row] // SAMPLES_PER_FRAME + 2])
+            spans.append(duration[row, : plan.count[i] + 2])
+            rows.append(
+                (i, length, pitch[row], first[row], first[row] - slot * SAMPLES_PER_FRAME, len(labels[-1]))
+            )
+    line, length, pitch, trim, shift, count = (np.array(x) for x in zip(*rows, strict=False))
+    starts = lambda sizes: np.concatenate([[0], np.cumsum(sizes)[:-1]])  # noqa: E731
+    return dict(
+        audio=torch.cat(pieces).cpu(),
+        line=line,
+        start=starts(length),
+        length=length,
+        pitch=pitch.astype(np.float32),
+        label=torch.cat(labels),
+        label_start=starts(count),
+        label_count=count,
+        label_shift=shift,
+        trim=trim.astype(np.int32),
+        span=np.concatenate(spans),
+    )
+
+
+def main() -> None:
+    p = argparse.ArgumentParser()
+    (
+        p.add_argument("--plan", required=True),
+        p.add_argument("--teacher", required=True),
+        p.add_argument("--kokoro", required=True),
+    )
+    p.add_argument("--out", required=True), p.add_argument("--device", default="cuda")
+    p.add_argument("--seconds", type=float, default=500), p.add_argument("--hours", type=float, default=200)
+    p.add_argument("--files", type=int, default=60, help="in how many files the whole plan would lie")
+    p.add_argument("--skip", default="", help="folder of codes whose lines are there already")
+    (
+        p.add_argument("--batch-seconds", type=float, default=800.0),
+        p.add_argument("--compile", type=int, default=1),
+    )
+    args = p.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch._dynamo.config.recompile_limit = 64
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    plan = Plan(args.plan)
+    known = [np.load(f)["line"] for f in sorted(Path(args.skip).glob("lines*.npz"))] if args.skip else []
+    todo = np.setdiff1d(np.arange(len(plan.texts)), np.concatenate(known) if known else [])
+    file_of = np.random.default_rng(0).integers(0, args.files, len(plan.sessions))[plan.session]
+    teacher = Teacher(args.teacher, args.kokoro, compile_kernels=bool(args.compile)).to(args.device)
+    print("teacher ready", flush=True)
+    started, total = time.time(), 0.0
+    for n in range(args.files):
+        lines = todo[file_of[todo] == n]
+        if not len(lines):
+            continue
+        speech = perform(plan, teacher, lines, args.device, args.batch_seconds, args.device == "cuda")
+        torch.save(speech, out / "part")
+        os.replace(out / "part", out / f"{n:03d}.pt")
+        total += len(speech["audio"]) / SAMPLE_RATE / 3600
+        print(
+            f"file {n + 1}/{args.files}: {len(speech['line'])} lines, {total:.2f} h in all, "
+            f"{time.time() - started:.0f} s",
+            flush=True,
+        )
+        if time.time() - started > args.seconds or total > args.hours:
+            break
+    (out / "finished").touch()
+
+
+if __name__ == "__main__":
+    main()

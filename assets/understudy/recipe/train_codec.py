@@ -1,0 +1,505 @@
+"""Train the codec on the teacher's speech.
+
+    python train_codec.py --speech SPEECH --out OUT --train 600 --then 900
+
+First act (--train seconds): everything learns.  Reconstruction is a multi-scale log-mel L1;
+code 0 is asked which phonemes the frame contains (labels come free from the teacher), because it
+is what the language model writes first; a reader of phonemes must understand the result.
+Then the encoder and the codebooks are final: OUT/codes_final appears, and encode.py may
+write codes from OUT/codec.safetensors.  Second act (--then
+seconds): the decoder alone goes on.  Judges of realism (least squares, feature matching) may join either act.
+New files of speech are picked up as they appear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import math
+import os
+import time
+from pathlib import Path
+
+import codec as codec_module
+import numpy as np
+import torch
+import torch.nn.functional as F
+from codec import Codec
+from judges import PARTS, Judges, MelLoss, PhoneHead, Reader
+from teacher import SAMPLES_PER_FRAME
+
+FRAME = 1024
+RATE = 24000
+
+
+class Corpus:
+    """Random crops, gathered on the GPU, from files of speech that may still be arriving."""
+
+    KEYS = ("start", "length", "label_start", "label_count", "label_shift")
+
+    def __init__(self, folder: str, device: str, hours: float, beginnings: float) -> None:
+        self.folder, self.device, self.room, self.beginnings = folder, device, hours * 3600 * RATE, beginnings
+        self.known: set = set()
+        self.audio = torch.zeros(0, dtype=torch.int16, device=device)
+        self.label = torch.zeros(0, dtype=torch.uint8, device=device)
+        self.rows = torch.zeros(5, 0, dtype=torch.long, device=device)
+        self.aside = None  # every 101st line of the first file
+
+    def look(self) -> bool:
+        """Takes in one more file of speech if there is one and room for it."""
+        fresh = sorted(set(glob.glob(self.folder + "/*.pt")) - self.known)
+        if not fresh or len(self.audio) >= self.room:
+            return False
+        self.known.add(fresh[0])
+        speech = torch.load(fresh[0], weights_only=False, mmap=True)
+        rows = torch.tensor(np.stack([speech[k] for k in self.KEYS]), dtype=torch.long, device=self.device)
+        rows[0] += len(self.audio)
+        rows[2] += len(self.label)
+        self.audio = torch.cat((self.audio, speech["audio"].to(self.device)))
+        self.label = torch.cat((self.label, speech["label"].to(self.device)))
+        if self.aside is None:
+            exam = torch.arange(rows.shape[1], device=self.device) % 101 == min(50, rows.shape[1] // 2)
+            self.aside, rows = rows[:, exam], rows[:, ~exam]
+        self.rows = torch.cat((self.rows, rows), 1)
+        return True
+
+    def crops(self, batch: int, frames: int, rows=None, vary: bool = True):
+        """Waveforms [batch, frames * FRAME], phonemes of their frames [batch, frames, PARTS] (-100: none)."""
+        start, length, label_start, label_count, label_shift = self.rows if rows is None else rows
+        weight, size, device = length.double().cumsum(0), frames * FRAME, self.device
+        pick = torch.searchsorted(weight, torch.rand(batch, device=device, dtype=torch.double) * weight[-1])
+        pick = pick.clamp(max=len(start) - 1)
+        room = (length[pick] - size).clamp(min=0)
+        at = (torch.rand(batch, device=device) * (room + 1)).long()
+        if vary:  # a line's first sound has nothing before it: show that more often than chance would
+            at = at * (torch.rand(batch, device=device) > self.beginnings)
+        grid = torch.arange(size, device=device)[None] + at[:, None]
+        inside = grid < length[pick][:, None]
+        audio = (
+            self.audio[(start[pick][:, None] + grid).clamp(max=len(self.audio) - 1)].float() / 32768 * inside
+        )
+        # the phoneme in the middle of each part of a frame
+        middle = (
+            at[:, None]
+            + torch.arange(PARTS * frames, device=device)[None] * (FRAME // PARTS)
+            + FRAME // PARTS // 2
+        )
+        slot = (middle + label_shift[pick][:, None]) // SAMPLES_PER_FRAME
+        known = (middle < length[pick][:, None]) & (slot < label_count[pick][:, None])
+        slot = torch.minimum(slot, label_count[pick][:, None] - 1) + label_start[pick][:, None]
+        label = torch.where(known, self.label[slot].long(), -100)
+        if vary:
+            quieter = 10 ** (torch.empty(batch, device=device).uniform_(-12, 3) / 20)
+            audio = audio * torch.where(torch.rand(batch, device=device) < 0.3, quieter, 1.0)[:, None]
+        return audio.clamp(-1, 1), label.reshape(batch, frames, PARTS)
+
+
+class Codebooks:
+    """Start the codebooks from real encoder outputs and keep every code in use."""
+
+    def __init__(self, codec) -> None:
+        q = codec.quantizer
+        self.all = list(q.semantic_quantizer.quantizers) + list(q.quantizer.quantizers)
+        self.count = [
+            torch.zeros(m.codebook.num_embeddings, device=m.codebook.weight.device) for m in self.all
+        ]
+
+    def continuous(self, on: bool) -> None:
+        for m in self.all:
+            m.continuous = on
+
+    @torch.no_grad()
+    def fit(self, produce, rounds: int = 12) -> None:
+        """Spherical k-means, one level after the other (each sees the rounded levels before)."""
+        for m in self.all:
+            m.continuous = True
+        for m in self.all:
+            seen = []
+            for _ in range(16):
+                produce()
+                seen.append(m.seen[0].transpose(1, 2).flatten(0, 1))
+            e = F.normalize(torch.cat(seen), dim=-1)
+            table = e[torch.randperm(len(e), device=e.device)[: m.codebook.num_embeddings]]
+            if len(table) < m.codebook.num_embeddings:
+                table = table.repeat(-(-m.codebook.num_embeddings // len(table)), 1)[
+                    : m.codebook.num_embeddings
+                ]
+                table = F.normalize(table + 0.01 * torch.randn_like(table), dim=-1)
+            for _ in range(rounds):
+                pick = (e @ table.T).argmax(-1)
+                total = torch.zeros_like(table).index_add_(0, pick, e)
+                used = torch.bincount(pick, minlength=len(table)) > 0
+                table = torch.where(
+                    used[:, None],
+                    F.normalize(total + 1e-8, dim=-1),
+                    e[torch.randint(0, len(e), (len(table),), device=e.device)],
+                )
+            m.codebook.weight.copy_(table)
+            m.continuous = False
+
+    @torch.no_grad()
+    def observe(self) -> None:
+        for m, count in zip(self.all, self.count, strict=False):
+            count += torch.bincount(m.seen[1].flatten(), minlength=len(count))
+
+    @torch.no_grad()
+    def revive(self) -> None:
+        for m, count in zip(self.all, self.count, strict=False):
+            e = m.seen[0].transpose(1, 2).flatten(0, 1)
+            fresh = e[torch.randint(0, len(e), (len(count),), device=e.device)]
+            dead = (count < 2)[:, None]
+            m.codebook.weight.copy_(torch.where(dead, fresh, m.codebook.weight))
+            count.zero_()
+
+
+class Step:
+    """One training step's forward and backward, replayed as a CUDA graph where there is one.
+
+    The networks are small: launching their kernels one by one takes twice as long as running them.
+    """
+
+    def __init__(self, compute, clear, graph: bool) -> None:
+        self.compute, self.clear, self.graph = compute, clear, None
+        if graph:
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    clear()
+                    compute()[0].backward()
+            torch.cuda.current_stream().wait_stream(side)
+            clear()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                loss, self.values = compute()
+                loss.backward()
+
+    def __call__(self) -> dict:
+        if self.graph is not None:
+            self.graph.replay()
+        else:
+            self.clear()
+            loss, self.values = self.compute()
+            loss.backward()
+        return self.values
+
+
+class Lesson:
+    """Losses of one batch, in fixed buffers, so that a CUDA graph can replay them.
+
+    ``frozen``: the encoder and the codebooks stay as they are.  ``ramp`` is the weight of the judges."""
+
+    def __init__(self, codec, ears, args, batch, frozen: bool) -> None:
+        self.codec, self.ears, self.args, self.frozen = codec, ears, args, frozen
+        self.audio, self.label = (x.clone() for x in batch)
+        self.ramp = torch.zeros((), device=self.audio.device)
+        self.judged, self.fake = min(self.audio.shape[1], args.judge_samples), None
+        self.half = dict(
+            device_type=self.audio.device.type,
+            dtype=torch.bfloat16,
+            enabled=bool(args.half),
+            cache_enabled=False,
+        )
+
+    def quantised(self):
+        with torch.autocast(**self.half):
+            return self.codec.quantizer.quantise(self.codec.encoder(self.audio[:, None]))
+
+    def decoded(self, z):
+        with torch.autocast(**self.half):
+            return self.codec.decoder(self.codec.quantizer.upsample(self.codec.quantizer.post_module(z)))[
+                :, 0
+            ].float()
+
+    def naming(self, logits):
+        return F.cross_entropy(logits.flatten(0, 2).float(), self.label.flatten(), ignore_index=-100)
+
+    def read(self, audio, frozen: bool):
+        reader = self.ears["reader"]
+        state = (
+            {k: v.detach() for k, v in reader.named_parameters()}
+            if frozen
+            else dict(reader.named_parameters())
+        )
+        with torch.autocast(**self.half):
+            return torch.func.functional_call(reader, state, (audio,))
+
+    def crop(self, audio):
+        """The end of the crop, which has the longest past, of half the batch."""
+        return audio[: max(1, len(audio) // 2), -self.judged :]
+
+    def forward(self, judged: bool):
+        with torch.set_grad_enabled(not self.frozen):
+            semantic, z, codes, commitment, codebook = self.quantised()
+        fake = self.decoded(z)
+        mel = self.ears["mel"](fake, self.audio)
+        understood = self.naming(self.read(fake, True))
+        loss = 15.0 * mel + self.args.read * understood
+        values = dict(mel=mel, read=understood)
+        if not self.frozen:
+            learnt, phone = (
+                self.naming(self.read(self.audio, False)),
+                self.naming(self.ears["phone"](semantic.float())),
+            )
+            loss = loss + learnt + 0.25 * commitment + codebook + self.args.phone * phone
+            values.update(real=learnt, phone=phone, commitment=commitment)
+        if judged:
+            real_crop, fake_crop = self.crop(self.audio), self.crop(fake)
+            with torch.autocast(**self.half):
+                with torch.no_grad():
+                    real_out = self.ears["judges"](real_crop)
+                fake_out = self.ears["judges"](fake_crop)
+            adversarial = sum(((f.float() - 1) ** 2).mean() for f, _ in fake_out)
+            match = sum(
+                (a.float() - b.float()).abs().mean()
+                for (_, fa), (_, fb) in zip(fake_out, real_out, strict=False)
+                for a, b in zip(fa, fb, strict=False)
+            )
+            loss = loss + self.ramp * (adversarial + 2.0 * match)
+            values.update(adversarial=adversarial, match=match)
+            self.fake = fake_crop.detach().clone()
+        return loss, {k: v.detach() for k, v in values.items()} | {"codes": codes}
+
+    def judge(self):
+        with torch.autocast(**self.half):
+            real_out, fake_out = self.ears["judges"](self.crop(self.audio)), self.ears["judges"](self.fake)
+        loss = sum(
+            ((r.float() - 1) ** 2).mean() + (f.float() ** 2).mean()
+            for (r, _), (f, _) in zip(real_out, fake_out, strict=False)
+        )
+        return loss, dict(judge=loss.detach())
+
+    @torch.no_grad()
+    def exam(self, audio, label) -> str:
+        """On lines set aside: distance of the reconstruction, phonemes named from code 0 alone, and by
+        the reader from the real sound and from the codec's."""
+        self.codec.eval()
+        total = []
+        for wave, names in zip(audio.split(len(self.audio)), label.split(len(self.audio)), strict=False):
+            with torch.autocast(**self.half):
+                semantic, z, *_ = self.codec.quantizer.quantise(self.codec.encoder(wave[:, None]))
+            fake, known = self.decoded(z), names >= 0
+
+            def right(logits, names=names, known=known):
+                return (logits.argmax(-1) == names)[known].float().mean()
+
+            total.append(
+                torch.stack(
+                    (
+                        self.ears["mel"](fake, wave),
+                        right(self.ears["phone"](semantic.float())),
+                        right(self.read(wave, True)),
+                        right(self.read(fake, True)),
+                    )
+                )
+            )
+        self.codec.train()
+        text = (
+            "mel {:.3f} phonemes named from code 0 {:.3f}, read from the real {:.3f}, from the codec's {:.3f}"
+        )
+        return text.format(*torch.stack(total).mean(0).tolist())
+
+
+def keep(codec, ears, out: Path) -> None:
+    """A lease may end at any moment, and others may be reading: files appear whole."""
+    codec.save(out / "part")
+    for name in ("codec.json", "codec.safetensors"):
+        os.replace(out / "part" / name, out / name)
+    half = {
+        k: {n: x.half() if x.is_floating_point() else x for n, x in v.state_dict().items()}
+        for k, v in ears.items()
+        if k != "mel"
+    }
+    torch.save(half, out / "part" / "ears.pt")
+    os.replace(out / "part" / "ears.pt", out / "ears.pt")
+
+
+def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
+    _device, cuda = args.device, args.device == "cuda"
+    judges = ears["judges"]
+    decoder = [
+        p
+        for m in (codec.quantizer.post_module, codec.quantizer.upsample, codec.decoder)
+        for p in m.parameters()
+    ]
+    learn = (
+        decoder
+        if frozen
+        else [*codec.parameters(), *ears["phone"].parameters(), *ears["reader"].parameters()]
+    )
+    codec.requires_grad_(not frozen)
+    for p in learn:
+        p.requires_grad_(True)
+    lr, judge_from = (args.then_lr, args.then_judge_from) if frozen else (args.lr, args.judge_from)
+
+    def adam(parameters):
+        return torch.optim.AdamW(parameters, lr=lr, betas=(0.8, 0.99), weight_decay=0.01, fused=cuda)
+
+    optim, optim_j = adam(learn), adam(judges.parameters())
+    lesson = Lesson(codec, ears, args, corpus.crops(args.batch, args.frames), frozen)
+    exam = corpus.crops(min(96, 4 * args.batch), args.frames, corpus.aside, vary=False)
+    books = None if frozen else Codebooks(codec)
+    rounding = frozen or bool(args.resume)
+    if not rounding:
+        books.continuous(True)
+    graphs = cuda and bool(args.graphs)
+    clear, clear_j = (
+        (lambda: optim.zero_grad(set_to_none=True)),
+        (lambda: optim_j.zero_grad(set_to_none=True)),
+    )
+    judges.requires_grad_(False)
+    act, act_j = None if judge_from <= 0 else Step(lambda: lesson.forward(False), clear, graphs), None
+    started, step, last, looked = time.time(), 0, time.time(), time.time()
+    while True:
+        elapsed = time.time() - started
+        progress = max(elapsed / seconds, step / args.max_steps)
+        if progress >= 1:
+            break
+        if step % 50 == 0 and corpus.look():
+            log(f"{len(corpus.audio) / RATE / 3600:.1f} h at {elapsed:.0f} s")
+        rate = lr * min(1.0, (step + 1) / 60) * (0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * progress)))
+        optim.param_groups[0]["lr"], optim_j.param_groups[0]["lr"] = rate, min(rate, 0.6 * lr)
+        if not rounding and progress >= args.warm:
+
+            def produce():
+                lesson.audio.copy_(corpus.crops(args.batch, args.frames)[0])
+                lesson.quantised()
+
+            del act
+            books.fit(produce)
+            rounding = True
+            log(f"codebooks fitted at {time.time() - started:.0f} s, step {step}")
+            act = Step(lambda: lesson.forward(False), clear, graphs)
+        if rounding and act_j is None and progress >= judge_from:
+            del act
+            act = Step(lambda: lesson.forward(True), clear, graphs)
+            if not graphs:
+                act()
+            judges.requires_grad_(True)
+            act_j = Step(lesson.judge, clear_j, graphs)
+            log(f"judges joined at {time.time() - started:.0f} s, step {step}")
+        audio, label = corpus.crops(args.batch, args.frames)
+        lesson.audio.copy_(audio), lesson.label.copy_(label)
+        lesson.ramp.fill_(min(1.0, max(0.0, progress - judge_from) / 0.05 + 0.05))
+        judges.requires_grad_(False)
+        values = dict(act())
+        codes = values.pop("codes")
+        norm = torch.nn.utils.clip_grad_norm_(learn, args.clip)
+        optim.step()
+        if act_j is not None:
+            judges.requires_grad_(True)
+            values.update(act_j())
+            torch.nn.utils.clip_grad_norm_(judges.parameters(), 10.0)
+            optim_j.step()
+        if books and rounding and progress < 0.7:
+            books.observe()
+            if step % 100 == 99:
+                books.revive()
+        if step % args.log_every == 0:
+            if not math.isfinite(float(norm)):
+                raise FloatingPointError("gradient is not finite")
+            use = [len(codes[:, i].unique()) for i in range(codes.shape[1])]
+            now = time.time()
+            log(
+                f"codec {step} {now - started:.0f}s ({(now - last) / args.log_every * 1000:.0f} ms/step) "
+                + " ".join(f"{k} {float(v):.3f}" for k, v in values.items())
+                + f" norm {float(norm):.1f} codes {use}"
+            )
+            last = now
+        step += 1
+        if time.time() - looked > args.look_every:
+            looked = time.time()
+            if rounding:
+                log(f"EXAM {step} {looked - started:.0f}s {lesson.exam(*exam)}")
+            keep(codec, ears, args.out)
+    log(f"EXAM {step} {time.time() - started:.0f}s {lesson.exam(*exam)} at the end")
+
+
+def parse():
+    p = argparse.ArgumentParser()
+    add = p.add_argument
+    (
+        add("--speech", required=True, help="where perform.py writes"),
+        add("--out", required=True, type=Path),
+        add("--device", default="cuda"),
+    )
+    (
+        add("--train", type=float, default=600),
+        add("--then", type=float, default=0, help="seconds for the decoder alone, codes kept"),
+    )
+    (
+        add("--resume", default="", help="folder with codec.* and ears.pt"),
+        add("--hours", type=float, default=40, help="of speech, at most"),
+    )
+    (
+        add("--batch", type=int, default=24),
+        add("--frames", type=int, default=40, help="of a crop; the codec's window must not be longer"),
+    )
+    (
+        add("--lr", type=float, default=5e-4),
+        add("--then-lr", type=float, default=3e-4),
+        add("--clip", type=float, default=50.0),
+    )
+    add("--phone", type=float, default=8.0), add("--read", type=float, default=2.0)
+    add("--beginnings", type=float, default=0.2, help="share of crops that are the beginning of a line")
+    add("--warm", type=float, default=0.06, help="share of the first act without rounding")
+    add(
+        "--judge-from",
+        type=float,
+        default=2.0,
+        help="share of the first act before the judges join it; 2: never",
+    )
+    add("--then-judge-from", type=float, default=0.0, help="the same for the second act")
+    add("--judge-samples", type=int, default=24576), add("--max-steps", type=int, default=10**9)
+    add("--log-every", type=int, default=100), add("--look-every", type=float, default=60.0)
+    (
+        add("--half", type=int, default=1),
+        add("--compile", type=int, default=1),
+        add("--graphs", type=int, default=1),
+    )
+    return p.parse_args()
+
+
+def main() -> None:
+    args = parse()
+    args.out.mkdir(parents=True, exist_ok=True)
+
+    def log(message):
+        print(message, flush=True)
+        with open(args.out / "codec.log", "a") as book:
+            print(message, file=book)
+
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch._dynamo.config.recompile_limit = 64
+    if args.compile:
+        codec_module._kernels["snake"] = torch.compile(codec_module._snake, dynamic=True)
+    torch.manual_seed(1)
+    codec = (Codec.load(args.resume) if args.resume else Codec()).to(args.device).train()
+    ears = dict(
+        phone=PhoneHead(codec.config["latent_dim"]), reader=Reader(), judges=Judges(), mel=MelLoss(RATE)
+    )
+    ears = {k: v.to(args.device) for k, v in ears.items()}
+    if args.resume and (Path(args.resume) / "ears.pt").exists():
+        for name, state in torch.load(Path(args.resume) / "ears.pt", map_location=args.device).items():
+            ears[name].load_state_dict(state)
+        log("ears resumed")
+    corpus = Corpus(args.speech, args.device, args.hours, args.beginnings)
+    while not corpus.look():
+        time.sleep(0.2)
+    log(f"{corpus.rows.shape[1]} lines to begin with")
+    if args.train > 0:
+        train(codec, ears, corpus, args.train, args, log, frozen=False)
+        keep(codec, ears, args.out)
+        codec.load_state_dict(
+            Codec.load(args.out).state_dict()
+        )  # what was saved is what the codes are made with
+    (args.out / "codes_final").touch()
+    if args.then > 0:
+        train(codec, ears, corpus, args.then, args, log, frozen=True)
+        keep(codec, ears, args.out)
+    log("finished")
+
+
+if __name__ == "__main__":
+    main()

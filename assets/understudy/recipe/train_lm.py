@@ -1,0 +1,556 @@
+"""Train the understudy's language model on encoded teacher speech.
+
+    python train_lm.py --plan DIR --codes DIR --out DIR --seconds 500 [--resume DIR]
+
+``--codes`` is where encode.py writes codesNNN.bin (10-bit packed) and linesNNN.npz; files that appear while
+training runs join it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.multiprocessing as mp
+from encode import unpack10
+from model import Understudy
+from muon import Muon
+from perform import Plan
+
+import prompts as P
+
+FRAME, SLOT = 1024, 600  # samples in a codec frame, in one of the teacher's 40 Hz frames
+
+
+def found(folder: str) -> list[Path]:
+    return sorted(Path(folder).glob("lines*.npz"))
+
+
+class Lines:
+    """Encoded lines, grouped by session, with phoneme and letter of every frame."""
+
+    def __init__(self, plan: Plan, folder: str, books: int) -> None:
+        self.plan = plan
+        parts = []
+        for path in found(folder):
+            z = np.load(path)
+            packed = np.fromfile(path.with_name(path.stem.replace("lines", "codes") + ".bin"), np.uint8)
+            parts.append(
+                (
+                    z["line"],
+                    z["frames"],
+                    z["pitch"],
+                    z["trim"],
+                    z["span"],
+                    unpack10(packed, int(z["frames"].sum()) * books).reshape(-1, books),
+                )
+            )
+        self.line, self.frames, pitch, trim, span, self.codes = (
+            np.concatenate(x) for x in zip(*parts, strict=False)
+        )
+        self.start = np.concatenate([[0], np.cumsum(self.frames)[:-1]])
+        # token 0 and the last one are the teacher's silent ends
+        tokens = plan.count[self.line] + 2
+        token_start = np.concatenate([[0], np.cumsum(tokens)[:-1]])
+        ends = np.cumsum(span.astype(np.int64))
+        slot_start = np.concatenate([[0], ends])[token_start]
+        slot_end = ends[token_start + tokens - 1]
+        owner = np.repeat(np.arange(len(self.line)), self.frames)
+        frame = np.arange(len(owner)) - self.start[owner]
+        slot = (frame * FRAME + FRAME // 2 + trim[owner]) // SLOT + slot_start[owner]
+        token = (
+            np.searchsorted(ends, np.minimum(slot, slot_end[owner] - 1), side="right") - token_start[owner]
+        )
+        silent = (token <= 0) | (token >= tokens[owner] - 1)
+        at = plan.start[self.line][owner] + (token - 1).clip(0, tokens[owner] - 3)
+        self.phone = np.where(silent, 0, plan.phones[at]).astype(np.uint8)
+        self.letter = plan.letter[at].astype(np.int16)
+        self.by_session: dict[int, list[int]] = {}
+        for i, line in enumerate(self.line):
+            self.by_session.setdefault(int(plan.session[line]), []).append(i)
+        pitch = pitch.astype(np.float32)
+        self.pitch = {}
+        means = {s: float(np.mean(pitch[m])) for s, m in self.by_session.items()}
+        for gender in "mf":
+            all_ = [p for s, p in means.items() if plan.sessions[s]["gender"] == gender]
+            low, high = np.quantile(all_, [0.3, 0.7]) if all_ else (0, 0)
+            for s, p in means.items():
+                if plan.sessions[s]["gender"] == gender:
+                    self.pitch[s] = "low" if p < low else "high" if p > high else "mid"
+
+    def text(self, i: int) -> str:
+        return self.plan.texts[self.line[i]]
+
+    def part(self, i: int) -> slice:
+        return slice(int(self.start[i]), int(self.start[i] + self.frames[i]))
+
+    def get(self, i: int):
+        return self.text(i), self.codes[self.part(i)]
+
+    def whisper(self, s: int) -> float:
+        session = self.plan.sessions[s]
+        names = self.plan.voices[session["gender"] + session["accent"]]
+        return sum(w for v, w in session["timbre"].items() if names[int(v)] == "nicole")
+
+
+def example(rng: random.Random, lines: Lines, s: int, progress: float = 1.0):
+    """One training example: segments ending with the codes and the end token, and the lines heard in it.
+
+    It begins with short lines on their own, then long ones; voices, history and described
+    characters join after a third of the training."""
+    own = lines.by_session[s]
+    session = lines.plan.sessions[s]
+    kind = rng.random()
+    if progress < 0.33:
+        kind *= 0.3
+    picks = rng.sample(own, min(len(own), 5))
+    if progress < 0.1:
+        picks.sort(key=lambda i: lines.frames[i])
+    target, rest = picks[0], picks[1:]
+    voices, history, character, scene = [], [], None, None
+    if kind < 0.30:
+        pass
+    elif kind < 0.58:
+        voices = rest[: 1 if rng.random() < 0.75 else 2]
+    elif kind < 0.70:
+        voices, history = rest[:1], rest[1 : 1 + rng.choice([1, 1, 2])]
+    elif kind < 0.78:
+        history = rest[: rng.choice([1, 2, 3])]
+    else:
+        names = P.NAMES[session["gender"]] if rng.random() < 0.6 else P.ANY
+        character = (rng.choice(names), P.describe(rng, session, lines.pitch[s], lines.whisper(s)))
+        scene = rng.choice(P.PLACES) if rng.random() < 0.4 else None
+        if rng.random() < 0.35:
+            history = rest[: rng.choice([1, 1, 2])]
+    text, codes = lines.get(target)
+    segments = P.layout(
+        text, [lines.get(i) for i in voices], [lines.get(i) for i in history], character, scene
+    )
+    return [*segments, codes, P.END], [*voices, *history, target]
+
+
+def labels(segments, heard: list[int], lines: Lines, encode, total: int):
+    """Per row: position of the letter being spoken and phoneme, -1 outside speech."""
+    spots, phones = np.full(total, -1, np.int16), np.full(total, -1, np.int16)
+    at, said = 0, {}
+    order = iter(heard)
+    for segment in segments:
+        if isinstance(segment, str):
+            at += len(encode(segment))
+            said[at] = segment
+            continue
+        i = next(order)
+        text = lines.text(i)
+        part = lines.part(i)
+        phones[at : at + len(segment)] = lines.phone[part]
+        home = max((e for e, t in said.items() if t.endswith(text)), default=None)
+        size = len(text.encode())
+        if home is not None and len(encode(text)) == size:
+            spots[at : at + len(segment)] = home - size + lines.letter[part]
+        at += len(segment)
+    return spots, phones
+
+
+WIDTHS = (128, 192, 256, 320, 384, 512, 704, 960)
+
+
+class Builder:
+    """Rows of examples -> the arrays of one batch."""
+
+    def __init__(self, lines, tokenizer, config) -> None:
+        self.lines, self.encode = lines, P.Encoder(tokenizer)
+        self.first, self.last = config["semantic_start_token_id"], config["semantic_end_token_id"]
+        self.books, self.eos, self.pad = (
+            config["audio_decoder_config"]["num_codebooks"],
+            config["eos_token_id"],
+            config["pad_token_id"],
+        )
+
+    def one(self, rng, sessions, progress):
+        segments, heard = example(rng, self.lines, rng.choice(sessions), progress)
+        return segments, heard
+
+    def item(self, segments, heard):
+        rows = P.rows(segments, self.encode, self.first, self.books)
+        return rows, *labels(segments, heard, self.lines, self.encode, len(rows))
+
+    def batch(self, items, width, rng, blur=0.0, last_only=False):
+        size = len(items)
+        rows = np.zeros((size, width, 1 + self.books), np.int16)
+        rows[..., 0] = self.pad
+        spots, phones = np.full((size, width), -1, np.int16), np.full((size, width), -1, np.int16)
+        for i, (r, s, p) in enumerate(items):
+            rows[i, : len(r)], spots[i, : len(r)], phones[i, : len(r)] = r, s, p
+        token = rows[..., 0]
+        speech = (token >= self.first) & (token <= self.last)
+        heard = speech[:, 1:] | (speech[:, :-1] & (token[:, 1:] == self.eos))
+        if last_only:  # the take itself, not the clips before it
+            for line in heard:
+                gaps = np.flatnonzero(~line[: np.flatnonzero(line)[-1]])
+                line[: gaps[-1] + 1] = False
+        where = np.flatnonzero(heard)
+        room = max(1, int(0.75 * size * width))
+        if len(where) > room:
+            where = np.sort(rng.permutation(where)[:room])
+        padded = np.zeros(room, np.int32)
+        padded[: len(where)] = where
+        # Blur what was heard: otherwise a small corpus is recognised by its sound and the
+        # text is never read.  Each example draws its own share of replaced frames.
+        blurred = rows.copy()
+        if blur:
+            share = rng.choice([0.0, blur / 2, blur, 2 * blur], size=(size, 1))
+            hit = speech & (rng.random(speech.shape) < share)
+            blurred[hit] = rows[speech][rng.integers(0, max(1, int(speech.sum())), int(hit.sum()))]
+        return rows, padded, len(where), blurred, spots, phones
+
+
+class Batches:
+    """Batches of a few fixed shapes, about ``tokens`` rows each, made by forked workers."""
+
+    def __init__(self, builder, tokens, sessions, workers, blur, progress) -> None:
+        self.builder, self.tokens, self.sessions, self.blur, self.progress = (
+            builder,
+            tokens,
+            sessions,
+            blur,
+            progress,
+        )
+        context = mp.get_context("fork")
+        self.q = context.Queue(maxsize=32)
+        self.workers = [
+            context.Process(target=self.work, args=(w + int(time.time()) * 100,), daemon=True)
+            for w in range(workers)
+        ]
+        for worker in self.workers:
+            worker.start()
+
+    def work(self, seed: int) -> None:
+        torch.set_num_threads(1)
+        rng, rng_np = random.Random(seed), np.random.default_rng(seed)
+        waiting: dict[int, list] = {w: [] for w in WIDTHS}
+        while True:
+            item = self.builder.item(*self.builder.one(rng, self.sessions, self.progress.value))
+            width = next((w for w in WIDTHS if w >= len(item[0])), None)
+            if width is None:
+                continue
+            waiting[width].append(item)
+            if len(waiting[width]) >= max(1, self.tokens // width):
+                self.q.put(self.builder.batch(waiting[width], width, rng_np, self.blur))
+                waiting[width] = []
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            worker.terminate()
+
+
+def exam(builder, sessions, count: int, tokens: int):
+    """Pairs of batches from sessions never trained on: with the right text and with another line's."""
+    rng, rng_np = random.Random(7), np.random.default_rng(7)
+    pairs = []
+    for n in range(count):
+        right, wrong = [], []
+        progress = 0.2 if n % 2 == 0 else 1.0  # half of them single lines
+        while sum(len(r[0]) for r in right) < tokens:
+            segments, heard = builder.one(rng, sessions, progress)
+            other = builder.lines.text(rng.choice(builder.lines.by_session[rng.choice(sessions)]))
+            mine = builder.lines.text(heard[-1])
+            at = max(i for i, s in enumerate(segments) if isinstance(s, str) and s.endswith(mine))
+            a = builder.item(segments, heard)
+            b = builder.item([*segments[:at], segments[at][: -len(mine)] + other, *segments[at + 1 :]], heard)
+            if max(len(a[0]), len(b[0])) <= WIDTHS[-1]:
+                right.append(a), wrong.append(b)
+        pairs.append(
+            [
+                builder.batch(items, max(len(i[0]) for i in items), rng_np, last_only=True)
+                for items in (right, wrong)
+            ]
+        )
+    return pairs
+
+
+class Trainer:
+    """Forward and backward of one shape, replayed as a CUDA graph after its first use."""
+
+    def __init__(self, model, listener, args) -> None:
+        self.model, self.listener, self.args, self.device = model, listener, args, args.device
+        self.half, self.graphs = bool(args.half), bool(args.graphs) and args.device == "cuda"
+        self.captured: dict = {}
+        self.pool = torch.cuda.graph_pool_handle() if self.graphs else None
+        self.parameters = list(model.parameters()) + list(listener.parameters())
+        self.weights = torch.tensor([1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.5], device=self.device)
+        self.guide = torch.tensor(args.guide, device=self.device)
+        for q in self.parameters:
+            q.grad = torch.zeros_like(q)
+
+    def losses(self, rows, where, count, blurred, spots, phones, smoothing=0.0):
+        with torch.autocast(
+            torch.device(self.device).type, dtype=torch.bfloat16, enabled=self.half, cache_enabled=False
+        ):
+            return self.model(rows, where, count, blurred, spots, phones, self.listener, smoothing)
+
+    def compute(self, *batch):
+        torch._foreach_zero_([q.grad for q in self.parameters])
+        v = self.losses(*batch, smoothing=self.args.smoothing)
+        layers = self.model.model.language_model.layers
+        balance = sum(layer.mlp.balance for layer in layers)
+        loss = (
+            v["main"]
+            + 0.3 * (v["codes"] * self.weights[: len(v["codes"])]).sum()
+            + 0.01 * balance
+            + self.args.phone * v["phone"]
+            + self.guide * v["guide"]
+        )
+        loss.backward()
+        return {k: x.detach() for k, x in v.items()} | {"balance": balance.detach() / len(layers)}
+
+    def on_device(self, rows, where, count, *rest):
+        as_long = lambda a: torch.from_numpy(a).to(self.device).long()  # noqa: E731
+        return as_long(rows), as_long(where), torch.tensor(count, device=self.device), *map(as_long, rest)
+
+    @torch.no_grad()
+    def measure(self, pairs) -> dict:
+        self.model.eval()
+        total: dict = {}
+        for right, wrong in pairs:
+            a, b = self.losses(*self.on_device(*right)), self.losses(*self.on_device(*wrong))
+            for k, x in dict(
+                main=a["main"], codes=a["codes"].mean(), wrong=b["main"], phone=a["phone_right"], hit=a["hit"]
+            ).items():
+                total.setdefault(k, []).append(float(x))
+        self.model.train()
+        out = {k: float(np.mean(v)) for k, v in total.items()}
+        return out | {"gap": out["wrong"] - out["main"]}
+
+    def __call__(self, *batch):
+        if not self.graphs:
+            return self.compute(*self.on_device(*batch))
+        key = tuple(batch[0].shape)
+        if key not in self.captured:
+            fixed = self.on_device(*batch)
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(2):
+                    self.compute(*fixed)
+            torch.cuda.current_stream().wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self.pool):
+                values = self.compute(*fixed)
+            self.captured[key] = (graph, fixed, values)
+        graph, fixed, values = self.captured[key]
+        for i, source in enumerate(batch):
+            if i != 2:
+                fixed[i].copy_(torch.from_numpy(source).pin_memory(), non_blocking=True)
+        fixed[2].fill_(batch[2])
+        graph.replay()
+        return values
+
+
+def parse():
+    p = argparse.ArgumentParser()
+    add = p.add_argument
+    add("--plan", required=True), add("--out", required=True), add("--codes", required=True)
+    add("--least", type=int, default=1, help="files of codes to wait for before training starts")
+    (
+        add("--seconds", type=float, default=1300),
+        add("--passes", type=float, default=20),
+        add("--device", default="cuda"),
+    )
+    (
+        add("--tokens", type=int, default=32768),
+        add("--lr", type=float, default=2e-3),
+        add("--floor", type=float, default=0.02),
+    )
+    (
+        add("--resume", default=""),
+        add("--begin", type=float, default=0.0, help="curriculum position to start from"),
+    )
+    (
+        add("--max-steps", type=int, default=10**9),
+        add("--log-every", type=int, default=100),
+        add("--measure-every", type=float, default=40),
+    )
+    (
+        add("--warmup", type=int, default=150),
+        add("--half", type=int, default=1),
+        add("--graphs", type=int, default=1),
+        add("--workers", type=int, default=10),
+    )
+    (
+        add("--blur", type=float, default=0.15),
+        add("--dropout", type=float, default=0.1),
+        add("--smoothing", type=float, default=0.05),
+    )
+    add("--guide", type=float, default=1.0), add("--phone", type=float, default=0.5)
+    add(
+        "--give-up",
+        type=float,
+        default=0.0,
+        help="stop after this many seconds if the reading gap is below 0.3",
+    )
+    (
+        add("--hidden", type=int, default=256),
+        add("--layers", type=int, default=8),
+        add("--interval", type=int, default=2),
+    )
+    (
+        add("--books", type=int, default=6),
+        add("--exams", type=int, default=4),
+        add("--exam-tokens", type=int, default=8192),
+    )
+    return p.parse_args()
+
+
+def main() -> None:
+    args = parse()
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+
+    def log(message):
+        print(message, flush=True)
+        with open(out / "lm.log", "a") as book:
+            print(message, file=book)
+
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.set_float32_matmul_precision("high")
+    tokenizer = P.build_tokenizer()
+    config = P.build_config(tokenizer, args.hidden, args.layers, args.interval, args.books)
+    tokenizer.save(str(out / "tokenizer.json"))
+    torch.manual_seed(3)
+    plan = Plan(args.plan, styles=False)
+    position = mp.get_context("fork").Value("d", args.begin)
+
+    def load():
+        lines = Lines(plan, args.codes, args.books)
+        # which sessions are held back depends on nothing but their number
+        aside = [s for s in lines.by_session if s % 61 == 7] or list(lines.by_session)[:1]
+        rest = [s for s in lines.by_session if s % 61 != 7]
+        unique = sum(int(lines.frames[i]) + len(lines.text(i)) for s in rest for i in lines.by_session[s])
+        log(
+            f"{len(lines.line)} lines in {len(lines.by_session)} sessions, "
+            f"{lines.frames.sum() * FRAME / 24000 / 3600:.1f} h, {unique / 1e6:.1f} M rows a pass"
+        )
+        return Builder(lines, tokenizer, config), aside, rest, unique
+
+    while len(files := found(args.codes)) < args.least and not (Path(args.codes) / "finished").exists():
+        time.sleep(0.2)
+    builder, aside, sessions, unique = load()
+    pairs = exam(builder, aside, args.exams, args.exam_tokens)
+    batches = Batches(builder, args.tokens, sessions, args.workers, args.blur, position)
+    model = Understudy.load(args.resume) if args.resume else Understudy(config)
+    model = model.to(args.device).train()
+    listener = torch.nn.Linear(config["text_config"]["hidden_size"], 2 * 178).to(args.device)
+    if args.resume and (Path(args.resume) / "listener.pt").exists():
+        listener.load_state_dict(torch.load(Path(args.resume) / "listener.pt", map_location=args.device))
+    for module in model.modules():
+        if hasattr(module, "drop"):
+            module.drop = args.dropout
+    log(
+        f"{sum(q.numel() for q in model.parameters()) / 1e6:.1f} M parameters, "
+        f"guided layers {model.model.language_model.guided_layers()}"
+    )
+
+    # AdamW's is whatever is no plain matrix between two layers: tables, heads, routers, gates, taps, gains
+    def plain(n, q):
+        return (
+            q.ndim >= 2 and min(q.shape[-2:]) >= 32 and not any(w in n for w in ("embed", "head", "conv1d"))
+        )
+
+    matrices = [q for n, q in model.named_parameters() if plain(n, q)]
+    others = [q for n, q in model.named_parameters() if not plain(n, q)] + list(listener.parameters())
+    optims = [
+        Muon(matrices, args.lr),
+        torch.optim.AdamW(
+            others, lr=args.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=args.device == "cuda"
+        ),
+    ]
+    trainer = Trainer(model, listener, args)
+    started, step, rows_seen, last, measured = time.time(), 0, 0, time.time(), time.time()
+    mean: dict = {}
+    best = float("inf")
+
+    def check(note=""):
+        nonlocal best
+        m = trainer.measure(pairs)
+        score = m["main"] + 0.2 * m["codes"]
+        better, best = score < best, min(score, best)
+        trainer.guide.fill_(args.guide * min(1.0, max(0.1, 1.5 - m["gap"])))  # fade once it reads by itself
+        log(
+            f"EXAM {step} {time.time() - started:.0f}s right {m['main']:.3f} wrong {m['wrong']:.3f} "
+            f"gap {m['gap']:.3f} codes {m['codes']:.3f} phone {m['phone']:.3f} hit {m['hit']:.3f} "
+            f"passes {rows_seen / unique:.1f}{' saved' if better else ''}{note}"
+        )
+        if better:
+            model.save(out)
+            torch.save(listener.state_dict(), out / "listener.pt")
+        return m
+
+    while True:
+        elapsed = time.time() - started
+        progress = max(elapsed / args.seconds, rows_seen / (args.passes * unique), step / args.max_steps)
+        if progress >= 1:
+            break
+        position.value = args.begin + (1 - args.begin) * progress
+        rate = (
+            args.lr
+            * min(1.0, (step + 1) / args.warmup)
+            * (args.floor + (1 - args.floor) * 0.5 * (1 + math.cos(math.pi * progress)))
+        )
+        for optim in optims:
+            for group in optim.param_groups:
+                group["lr"] = rate
+        batch = batches.q.get()
+        values = trainer(*batch)
+        norm = torch.nn.utils.clip_grad_norm_(trainer.parameters, 1.0)
+        for optim in optims:
+            optim.step()
+        rows_seen += int((batch[0][..., 0] != config["pad_token_id"]).sum())
+        if step % 10 == 0:
+            for k, v in (values | {"norm": norm}).items():
+                mean.setdefault(k, []).append(v.float().clone())
+        if step % args.log_every == 0 and mean:
+            m = {k: torch.stack(v).mean(0) for k, v in mean.items()}
+            mean = {}
+            if not math.isfinite(float(m["norm"])):
+                raise FloatingPointError("gradient is not finite")
+            now = time.time()
+            codes = m.pop("codes").tolist()
+            log(
+                f"lm {step} {elapsed:.0f}s ({(now - last) / args.log_every * 1000:.0f} ms/step, "
+                f"{rows_seen / (elapsed + 1e-9) / 1e3:.0f}k rows/s, queue {batches.q.qsize()}) "
+                + " ".join(f"{k} {float(v):.3f}" for k, v in m.items())
+                + " codes "
+                + " ".join(f"{c:.2f}" for c in codes)
+            )
+            last = now
+        step += 1
+        if time.time() - measured > args.measure_every:
+            measured = time.time()
+            m = check()
+            if args.give_up and elapsed > args.give_up and m["gap"] < 0.3:
+                log(
+                    f"NOT READING: gap {m['gap']:.2f} after {elapsed:.0f} s; stopped. "
+                    "Change something before going on."
+                )
+                break
+            now = found(args.codes)
+            if len(now) > 1.2 * len(files) or (
+                len(now) > len(files) and (Path(args.codes) / "finished").exists()
+            ):
+                batches.stop()
+                files = now
+                builder, aside, sessions, unique = load()
+                batches = Batches(builder, args.tokens, sessions, args.workers, args.blur, position)
+                log(f"further lines joined at {elapsed:.0f} s")
+    batches.stop()
+    check(" at the end")
+    log(f"lm: {step} steps, {rows_seen / 1e6:.0f} M rows in {time.time() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
