@@ -20,7 +20,7 @@ import gradio as gr
 
 from engine.models import default_model
 from engine.take import RequestError, Sampling
-from web.handlers import CLIPS, DESCRIBED, OWN, Stage
+from web.handlers import CLIPS, DESCRIBED, OWN, READY, Stage
 from web.player import player, player_messages
 from web.queue import Gate
 from web.recogniser import why_deaf
@@ -38,8 +38,7 @@ LOOKS = {"theme": theme(), "css": STYLE}
 def build(stage: Stage, why: str) -> gr.Blocks:
     """The page of one stage; `why` is the sentence about the model that runs."""
     able, model = stage.engine.family.capabilities, stage.engine.family.name
-    voices = [OWN, *([DESCRIBED] if able.describe else []), *([CLIPS] if able.clone else [])]
-    first = DESCRIBED if able.describe else OWN
+    kinds = [READY, *([DESCRIBED] if able.describe else []), *([CLIPS] if able.clone else []), OWN]
     ask = WORDS_HEARD if why_deaf() is None else WORDS_ASKED
     with gr.Blocks(title="Tableread", delete_cache=(600, 3600)) as page:
         gr.Markdown("# Tableread\nCast a voice, write a line, hear it while it is being performed.")
@@ -55,8 +54,10 @@ def build(stage: Stage, why: str) -> gr.Blocks:
                     placeholder="colder, slower" if able.direct else f"{model} can't be directed",
                     interactive=able.direct,
                 )
-                voice = gr.Radio(voices, value=first, label="Voice")
-                with gr.Group(visible=first == DESCRIBED) as described:
+                voice = gr.Radio(kinds, value=READY, label="Voice")
+                choices = [(each.about, each.id) for each in stage.voices.values()]
+                ready = gr.Dropdown(choices, label="Who", filterable=False)
+                with gr.Group(visible=False) as described:
                     describe = gr.Textbox(EXAMPLES[0]["describe"], label="Description", max_length=2000)
                     with gr.Row():
                         name = gr.Textbox("", label="Name", max_length=200, min_width=140)
@@ -98,8 +99,8 @@ def build(stage: Stage, why: str) -> gr.Blocks:
                     card = gr.JSON({}, show_label=False, elem_id="card")
                 takes = take_list()
         gr.Examples(
-            [[each[key] for key in ("text", "describe", "name", "scene")] for each in EXAMPLES],
-            [text, describe, name, scene],
+            [[DESCRIBED, *(each[key] for key in ("text", "describe", "name", "scene"))] for each in EXAMPLES],
+            [voice, text, describe, name, scene],
             label="Lines to try",
             example_labels=[f"{each['name']}: {each['text'].split('.')[0]}." for each in EXAMPLES],
             cache_examples=False,
@@ -110,6 +111,7 @@ def build(stage: Stage, why: str) -> gr.Blocks:
             text,
             direction,
             voice,
+            ready,
             describe,
             name,
             scene,
@@ -134,10 +136,11 @@ def build(stage: Stage, why: str) -> gr.Blocks:
         stop.click(None, js="() => window.tableread.stop()", cancels=[run], api_visibility="private").then(
             stage.keep_cut_take, None, takes, show_progress="hidden", api_visibility="private"
         )
+        groups = {READY: ready, DESCRIBED: described, CLIPS: clips}
         voice.change(
-            lambda kind: (gr.update(visible=kind == DESCRIBED), gr.update(visible=kind == CLIPS)),
+            lambda kind: [gr.update(visible=kind == each) for each in groups],
             voice,
-            [described, clips],
+            list(groups.values()),
             show_progress="hidden",
             api_visibility="private",
         )
@@ -159,7 +162,7 @@ def endpoints(stage: Stage) -> None:
     with gr.Row(visible=False):
         text = gr.Textbox(label="text")
         direction, describe = gr.Textbox("", label="direction"), gr.Textbox("", label="describe")
-        name, scene, seed = (gr.Textbox("", label=each) for each in ("name", "scene", "seed"))
+        name, scene, ready, seed = (gr.Textbox("", label=each) for each in ("name", "scene", "ready", "seed"))
         voice, history = gr.JSON([], label="voice"), gr.JSON([], label="history")
         temperature = gr.Number(usual.temperature, label="temperature")
         top_p, top_k = gr.Number(usual.top_p, label="top_p"), gr.Number(0, label="top_k", precision=0)
@@ -167,7 +170,7 @@ def endpoints(stage: Stage) -> None:
         card, codes = gr.JSON(label="card"), gr.JSON(label="codes")
         clip = gr.Audio(type="filepath", label="clip")
         perform, say, encode = gr.Button("perform"), gr.Button("say"), gr.Button("encode")
-    given = [text, direction, describe, name, scene, voice, history, seed, temperature, top_p, top_k]
+    given = [text, direction, describe, name, scene, ready, voice, history, seed, temperature, top_p, top_k]
     perform.click(stage.perform, given, [messages, sound, card], api_name="perform", concurrency_limit=16)
     say.click(stage.say, [text, describe, seed], [sound, card], api_name="say", concurrency_limit=16)
     encode.click(stage.encode, clip, codes, api_name="encode", concurrency_limit=4)

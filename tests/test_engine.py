@@ -148,8 +148,8 @@ class TestSound:
     def test_chunks_are_numbered_and_placed(self, engine):
         chunks = hear(engine, request(max_frames=40)).chunks
         assert [chunk.seq for chunk in chunks] == list(range(len(chunks)))
-        assert [chunk.first_frame for chunk in chunks] == [0, 2, 6, 14, 30]
-        assert [len(chunk.pcm) for chunk in chunks] == [frames * HOP for frames in (2, 4, 8, 16, 10)]
+        assert [chunk.first_frame for chunk in chunks] == [0, 3, 7, 13, 21, 33]
+        assert [len(chunk.pcm) for chunk in chunks] == [frames * HOP for frames in (3, 4, 6, 8, 12, 7)]
         assert {chunk.sample_rate for chunk in chunks} == {RATE}
 
     def test_a_status_comes_before_the_first_sound_and_done_comes_last(self, engine):
@@ -165,10 +165,10 @@ class TestSound:
         assert next(take).phase == "preparing"
         assert work == []
 
-    def test_the_first_sound_comes_after_two_frames(self, engine, work):
+    def test_the_first_sound_comes_after_three_frames(self, engine, work):
         take = engine.perform(request(max_frames=40))
         next(event for event in take if isinstance(event, Audio))
-        assert work.count("step") == 2
+        assert work.count("step") == 3
         take.close()
 
 
@@ -565,9 +565,9 @@ class TestModelFault:
         heard = []
         with pytest.raises(TakeFailed, match="not finite at frame 8; "):
             heard.extend(Engine(broken).perform(request()))
-        # Chunks are due after frames 2, 6 and 14.
+        # Chunks are due after frames 3, 7 and 13.
         pcm = np.concatenate([event.pcm for event in heard if isinstance(event, Audio)])
-        assert np.array_equal(pcm, whole.pcm[: 6 * HOP])
+        assert np.array_equal(pcm, whole.pcm[: 7 * HOP])
         assert_same(whole, hear(engine, request()))
 
 

@@ -37,8 +37,9 @@ LINES = (
 MOST_ERRORS = 0.15
 
 
-def test_twenty_lines_of_the_stand_in_are_understood(record_property):
-    engine = Engine(load_family("kokoro"))
+@pytest.mark.parametrize("model", ["understudy", "kokoro"])
+def test_twenty_lines_are_understood(model, record_property):
+    engine = Engine(load_family(model))
     errors = words = 0
     for line in LINES:
         events = list(engine.perform(TakeRequest(line, seed=7)))

@@ -206,12 +206,12 @@ def test_at_the_deadline_the_take_ends_with_everything_delivered(tiny_family, at
 
 def test_long_silence_between_chunks_is_broken_by_a_status(tiny_family, monkeypatch):
     monkeypatch.setattr("engine.stepping.HEARTBEAT_S", -1.0)  # as if every step took longer than it
-    units, _ = perform(tiny_family, piece(max_frames=6))
+    units, _ = perform(tiny_family, piece(max_frames=7))
     kinds = [
         "sound" if isinstance(unit, Sound) else unit.phase for unit in units if unit != Status("prefill")
     ]
-    # Chunks are due after frames 2 and 6.
-    assert kinds == ["speaking", "sound", "speaking", "speaking", "speaking", "sound"]
+    # Chunks are due after frames 3 and 7.
+    assert kinds == ["speaking", "speaking", "sound", "speaking", "speaking", "speaking", "sound"]
 
 
 def test_a_piece_that_ends_at_once_fails(tiny_family, monkeypatch):

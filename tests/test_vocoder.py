@@ -17,8 +17,13 @@ def chunks(schedule: Schedule, num_frames: int) -> list[tuple[int, int]]:
 
 
 def test_sizes_follow_the_schedule_and_the_last_repeats():
-    assert SCHEDULE == (2, 4, 8, 16, 32)
-    assert chunks(Schedule(), 100) == [(0, 2), (2, 6), (6, 14), (14, 30), (30, 62), (62, 94), (94, 100)]
+    assert SCHEDULE == (3, 4, 6, 8, 12, 16, 24, 32)
+    ends = [3, 7, 13, 21, 33, 49, 73, 105, 137, 140]
+    assert chunks(Schedule(), 140) == list(zip([0, *ends], ends, strict=False))
+
+
+def test_no_chunk_is_more_than_half_as_long_again_as_the_one_before():
+    assert all(b <= 1.5 * a for a, b in zip(SCHEDULE, SCHEDULE[1:], strict=False))
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), num_frames=st.integers(0, 80))

@@ -45,8 +45,9 @@ from web import gpu, player
 from web.queue import Gate
 from web.recogniser import hear, why_deaf
 from web.shelf import Shelf, Take
+from web.voices import ready_voices
 
-OWN, DESCRIBED, CLIPS = "The model's own voice", "A voice in words", "A voice from clips"
+READY, DESCRIBED, CLIPS, OWN = "A ready voice", "In words", "From clips", "The model's own"
 CODES_BYTES = 32 << 20
 SLOW_START_S = 0.6  # sound held back before a take starts where the model is hardly faster than real time
 FAST_RTF = 0.75
@@ -79,6 +80,7 @@ class Stage:
 
     def __init__(self, engine: Engine, gate: Gate, shelf: Shelf) -> None:
         self.engine, self.gate, self.shelf = engine, gate, shelf
+        self.voices = ready_voices(engine.family.capabilities)
         self._codes: BoundedCache[np.ndarray] = BoundedCache(CODES_BYTES)
         self._rtf = USUAL_RTF
         self._under_way: dict[str, threading.Event] = {}  # the take of a session, set when it has ended
@@ -88,6 +90,7 @@ class Stage:
         text: str,
         direction: str,
         voice: str,
+        ready: str,
         describe: str,
         name: str,
         scene: str,
@@ -105,7 +108,7 @@ class Stage:
         take_id, session = secrets.token_hex(6), request.session_hash or secrets.token_hex(8)
         try:
             clips = [(clip, words), (clip_2, words_2)] if voice == CLIPS else []
-            character = self._character(voice, describe, name, scene, clips)
+            character = self._character(voice, ready, describe, name, scene, clips)
             sampling = sampling_of(temperature, top_p, top_k)
             wanted = TakeRequest(self._directed(text, direction), character, (), sampling, seed_of(seed))
         except RequestError as problem:
@@ -124,6 +127,7 @@ class Stage:
         describe: str,
         name: str,
         scene: str,
+        ready: str,
         voice: list[dict[str, Any]],
         history: list[dict[str, Any]],
         seed: str,
@@ -134,16 +138,16 @@ class Stage:
     ) -> Iterator[Yield]:
         """Perform a line for a program. Streams player messages; the last comes with the WAV and its card.
 
-        `voice` is a list of {"codes", "words"}, codes as /encode gives them; `history` one of {"text",
-        "codes"}.
+        `ready` is the id of a ready voice; `voice` a list of {"codes", "words"}, codes as /encode gives them;
+        `history` a list of {"text", "codes"}.
         """
         take_id, session = secrets.token_hex(6), request.session_hash or secrets.token_hex(8)
         try:
+            described = describe.strip() or None, scene.strip() or None
+            who = self._ready(ready) if ready else Character(name.strip(), references_of(voice), *described)
             wanted = TakeRequest(
                 self._directed(text, direction),
-                Character(
-                    name.strip(), references_of(voice), describe.strip() or None, scene.strip() or None
-                ),
+                who,
                 history_of(history),
                 sampling_of(temperature, top_p, top_k),
                 seed_of(seed),
@@ -226,7 +230,20 @@ class Stage:
     def _listed(self, session: Hashable) -> list[dict[str, str]]:
         return [entry(take) for take in self.shelf.takes(session)]
 
-    def _character(self, voice: str, describe: str, name: str, scene: str, clips: list) -> Character:
+    def _ready(self, voice_id: str) -> Character:
+        """The character of a ready voice: its clip for a model that clones, its id for one that doesn't."""
+        voice = self.voices.get(voice_id)
+        if voice is None:
+            raise RequestError(f"There is no voice {voice_id!r}; use one of {', '.join(self.voices)}.")
+        if self.engine.family.capabilities.clone:
+            return Character(voice=(Reference(self._known(read_clip(voice.clip)), voice.words),))
+        return Character(description=voice.id)
+
+    def _character(
+        self, voice: str, ready: str, describe: str, name: str, scene: str, clips: list
+    ) -> Character:
+        if voice == READY:
+            return self._ready(ready)
         if voice == DESCRIBED:
             if not describe.strip():
                 raise RequestError("There is no description; say in a few words who speaks.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -65,13 +65,21 @@ class Voice:
 def read_voices(folder: Path = FOLDER) -> tuple[Voice, ...]:
     """The voices that `voices.json` of `folder` lists; the first is the one nobody described."""
     listed = json.loads((folder / "voices.json").read_text(encoding="utf-8"))["voices"]
-    return tuple(Voice(**facts, styles=_styles(folder / f"{facts['id']}.bin")) for facts in listed)
+    known = [field.name for field in fields(Voice) if field.name != "styles"]
+    return tuple(
+        Voice(**{name: facts[name] for name in known}, styles=_styles(folder / f"{facts['id']}.bin"))
+        for facts in listed
+    )
 
 
 def choose(voices: tuple[Voice, ...], description: str | None) -> tuple[Voice, float]:
-    """The voice that `description` means and its speed (1 is the usual pace). Any description has one."""
+    """The voice that `description` means and its speed (1 is the usual pace). Any description has one, and
+    the id of a voice is that voice."""
     if description is None:
         return voices[0], 1.0
+    for voice in voices:
+        if description == voice.id:
+            return voice, 1.0
     wanted = traits(description)
     fitting = list(voices)
     for kind, trait in (

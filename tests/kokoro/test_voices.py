@@ -75,3 +75,7 @@ def test_an_unknown_description_is_always_the_same_voice(voices, description):
 
 def test_unknown_descriptions_spread_over_the_voices(voices):
     assert len({choose(voices, f"character {number}")[0].id for number in range(40)}) >= 5
+
+
+def test_the_id_of_a_voice_is_that_voice(voices):
+    assert [choose(voices, voice.id) for voice in voices] == [(voice, 1.0) for voice in voices]

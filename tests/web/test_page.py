@@ -72,7 +72,7 @@ def test_the_endpoints_are_these_and_no_others(client):
         for name, endpoint in named.items()
     }
     knobs = [(name, True) for name in ("seed", "temperature", "top_p", "top_k")]
-    who = [(name, True) for name in ("direction", "describe", "name", "scene", "voice", "history")]
+    who = [(name, True) for name in ("direction", "describe", "name", "scene", "ready", "voice", "history")]
     assert found == {
         "/perform": [("text", False), *who, *knobs],
         "/say": [("text", False), ("describe", True), ("seed", True)],
@@ -121,6 +121,17 @@ def test_the_readmes_client_code_runs_as_it_stands(page, tmp_path, monkeypatch, 
     assert "audio" in kinds
 
 
+def test_a_ready_voice_is_its_clip_for_a_model_that_clones(client, page):
+    voice = page[1].voices["am_onyx"]
+    heard = client.predict(handle_file(voice.clip), api_name="/encode")
+    by_codes = [{"codes": heard["codes"], "words": voice.words}]
+    by_id = joined([each[0] for each in streamed(client, text=LINE, seed="7", ready="am_onyx")])
+    assert len(by_id)
+    assert np.array_equal(
+        by_id, joined([each[0] for each in streamed(client, text=LINE, seed="7", voice=by_codes)])
+    )
+
+
 def test_a_take_becomes_history_by_its_card(client):
     _, card = client.predict(LINE, seed="7", api_name="/say")
     history = [{"text": LINE, "codes": card["codes"]}]
@@ -146,7 +157,8 @@ REFUSED = [
     ({"text": LINE, "top_k": -1}, "top_k"),
     ({"text": LINE, "voice": [{"codes": [[1]], "words": "x"}]}, "codes of reference 1"),
     ({"text": LINE, "voice": [{"codes": [[1], [2, 3]], "words": "x"}]}, "voice has another shape"),
-    ({"text": LINE, "voice": "x"}, "voice has another shape"),
+    ({"text": LINE, "ready": "x"}, "There is no voice 'x'; use one of"),
+    ({"text": LINE, "voice": {"codes": 1}}, "voice has another shape"),
     ({"text": LINE, "history": [{"text": "x"}]}, "history has another shape"),
     ({"text": LINE, "scene": "Night."}, "scene"),
 ]
