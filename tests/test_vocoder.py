@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,7 +25,7 @@ def test_sizes_follow_the_schedule_and_the_last_repeats():
 
 
 def test_no_chunk_is_more_than_half_as_long_again_as_the_one_before():
-    assert all(b <= 1.5 * a for a, b in zip(SCHEDULE, SCHEDULE[1:], strict=False))
+    assert all(b <= 1.5 * a for a, b in itertools.pairwise(SCHEDULE))
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), num_frames=st.integers(0, 80))
