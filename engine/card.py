@@ -6,7 +6,6 @@ are the same when they are given again.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine.family import Family
-from engine.take import Done, Encoded, RequestError, TakeRequest, to_json
+from engine.take import Done, Encoded, RequestError, TakeRequest, from_json, to_json
 
 NOTICE = "Synthetic speech, made by a machine with Tableread."
 
@@ -51,13 +50,10 @@ def codes_of(card: dict[str, Any], family: Family) -> np.ndarray | None:
     data = card.get("codes")
     if not data or (card.get("model"), card.get("revision")) != (family.name, family.revision):
         return None
-    try:
-        raw = np.frombuffer(base64.b64decode(data["bytes"], validate=True), np.uint16)
-        return raw.reshape(data["shape"]).astype(np.int64)
-    except (KeyError, TypeError, ValueError):
-        raise RequestError(
-            "The codes in the take's card are damaged; use the sound of another copy."
-        ) from None
+    codes = from_json(data)
+    if not isinstance(codes, np.ndarray):
+        raise RequestError("The take's card holds no array of codes; use another copy of the take.")
+    return codes.astype(np.int64)
 
 
 def _voice_digest(request: TakeRequest, encoded: Sequence[Encoded]) -> str | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import secrets
 from collections.abc import Generator, Iterator
 from contextlib import closing
 
@@ -20,7 +19,6 @@ from engine.family import Clock, Family, Piece, PieceEnd, Sound
 from engine.limits import check_request
 from engine.references import Prepared, ReferenceCache, check_codes, prepare
 from engine.take import (
-    MAX_SEED,
     Audio,
     Character,
     Clip,
@@ -33,6 +31,7 @@ from engine.take import (
     TakeFailed,
     TakeRequest,
     Timings,
+    fresh_seed,
 )
 from engine.vocoder import pcm16
 from prompts.duration import frame_cap
@@ -92,7 +91,7 @@ class Engine:
                 clock.add("held", clock.now() - handed)  # the listener's time, not ours
 
     def _events(self, request: TakeRequest, clock: Clock) -> Generator[Event, None, None]:
-        seed = secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed
+        seed = fresh_seed() if request.seed is None else request.seed
         log.debug("performing seed=%d characters=%d", seed, len(request.text))
         yield Status("preparing", f"{self.family.name} reads the line.")
         character = yield from self._voice(request.character, clock)

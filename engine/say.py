@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import logging
-import secrets
 import sys
 import zipfile
 from pathlib import Path
@@ -20,7 +18,6 @@ from engine.engine import Engine
 from engine.limits import check_sampling
 from engine.models import load_family
 from engine.take import (
-    MAX_SEED,
     Audio,
     Character,
     Done,
@@ -30,11 +27,10 @@ from engine.take import (
     Sampling,
     Spoken,
     TakeRequest,
+    fresh_seed,
 )
 
 FROM_CARD = ("text", "describe", "name", "scene", "seed", "temperature", "top_p", "top_k", "max_frames")
-
-log = logging.getLogger(__name__)
 
 
 def say(args: argparse.Namespace) -> None:
@@ -47,7 +43,7 @@ def say(args: argparse.Namespace) -> None:
         raise RequestError(
             "There is no line to say; write it behind `say`, or - to read it from standard input."
         )
-    args.seed = secrets.randbelow(MAX_SEED + 1) if args.seed is None else args.seed
+    args.seed = fresh_seed() if args.seed is None else args.seed
     target = args.out or Path(f"take-{args.seed}.wav")
     check_target(target)
     sampling = _sampling(args)

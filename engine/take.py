@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,11 @@ import numpy as np
 
 MAX_SEED = 2**64 - 1
 MAX_REFERENCES = 4
+
+
+def fresh_seed() -> int:
+    """A seed from the operating system, for whoever gives none."""
+    return secrets.randbelow(MAX_SEED + 1)
 
 
 class RequestError(ValueError):

@@ -105,30 +105,27 @@ class Experts(nn.Module):
 
     def _grouped(self, x: Tensor, index: Tensor, share: Tensor) -> Tensor:
         """Rows sorted by expert, each expert read once."""
+        run = self._quantised_expert if self.activations_fp8 else self._expert
         out = torch.zeros_like(x)
         for e in index.unique().tolist():
             rows, place = (index == e).nonzero(as_tuple=True)
-            gate_up, down = self._of(e, x.dtype)
-            y = swiglu(x[rows] @ gate_up.T) @ down.T
-            out.index_add_(0, rows, y * share[rows, place, None])
+            out.index_add_(0, rows, run(e, x[rows]) * share[rows, place, None])
         return out
 
-    def _grouped_fp8(self, x: Tensor, index: Tensor, share: Tensor) -> Tensor:
+    def _expert(self, e: int, x: Tensor) -> Tensor:
+        gate_up, down = self._of(e, x.dtype)
+        return swiglu(x @ gate_up.T) @ down.T
+
+    def _quantised_expert(self, e: int, x: Tensor) -> Tensor:
         """W8A8: activations quantised before both products."""
-        out = torch.zeros_like(x)
-        for e in index.unique().tolist():
-            rows, place = (index == e).nonzero(as_tuple=True)
-            scales = self.gate_up_scale[e]
-            halves = [quantised_matmul(x[rows], self.gate_up[e, i], scales[i]) for i in (0, 1)]
-            hidden = (F.silu(halves[0]) * halves[1]).to(x.dtype)
-            y = quantised_matmul(hidden, self.down[e], self.down_scale[e]).to(x.dtype)
-            out.index_add_(0, rows, y * share[rows, place, None])
-        return out
+        gate, up = (quantised_matmul(x, self.gate_up[e, i], self.gate_up_scale[e, i]) for i in (0, 1))
+        hidden = (F.silu(gate) * up).to(x.dtype)
+        return quantised_matmul(hidden, self.down[e], self.down_scale[e]).to(x.dtype)
 
     def forward(self, x: Tensor, index: Tensor, share: Tensor) -> Tensor:
         """x [rows, H], chosen experts `index` and their shares [rows, k] -> [rows, H]."""
         if self.activations_fp8:
-            return self._grouped_fp8(x, index, share)
+            return self._grouped(x, index, share)
         if len(x) == 1 and x.device.type == "cpu":
             return self._viewed(x, index, share)
         return (self._gathered if len(x) <= GATHER_ROWS else self._grouped)(x, index, share)

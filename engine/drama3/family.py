@@ -28,8 +28,7 @@ from prompts.drama3 import Described, directed, layout
 
 MAX_PROMPT_ROWS = 8192
 MAX_PIECE_FRAMES = 1200
-# A snapshot of Drama 3 after 300 rows is about 80 MB, 63 of them recurrent state; of a small model one or
-# two.
+# A snapshot of Drama 3 after 300 rows is about 80 MB, 63 of them recurrent state; a small model's is 1 or 2.
 PREFIX_BYTES = {"cuda": 1 << 30, "cpu": 256 << 20}
 NAMELESS = "Speaker"  # a described character needs some name in the layout
 

@@ -17,25 +17,18 @@ from prompts.drama3 import Codes, Layout, Segment
 Encode = Callable[[str], list[int]]
 
 
-def rows(
-    segments: Sequence[Segment], encode: Encode, semantic_start: int, num_codebooks: int, codebook_size: int
-) -> np.ndarray:
-    """The rows [rows, 1 + num_codebooks] int64 of `segments`.
+def layout_rows(
+    layout: Layout, encode: Encode, semantic_start: int, num_codebooks: int, codebook_size: int
+) -> tuple[np.ndarray, tuple[int, ...]]:
+    """The rows [rows, 1 + num_codebooks] int64 of a prompt, and how many of them stand before each border.
 
     `encode` gives the ids of one text and adds none of its own at the ends. Raises RequestError for codes
     that are not of this model.
     """
-    parts = _parts(segments, encode, semantic_start, num_codebooks, codebook_size)
-    return np.concatenate([np.zeros((0, 1 + num_codebooks), np.int64), *parts])
-
-
-def layout_rows(
-    layout: Layout, encode: Encode, semantic_start: int, num_codebooks: int, codebook_size: int
-) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The rows of a whole prompt, and for each of its borders how many rows stand before it."""
     parts = _parts(layout.segments, encode, semantic_start, num_codebooks, codebook_size)
     ends = [0, *accumulate(len(part) for part in parts)]
-    return np.concatenate(parts), tuple(ends[border] for border in layout.borders)
+    empty = np.zeros((0, 1 + num_codebooks), np.int64)
+    return np.concatenate([empty, *parts]), tuple(ends[border] for border in layout.borders)
 
 
 def _parts(

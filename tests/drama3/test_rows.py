@@ -8,9 +8,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from engine.drama3.config import Drama3Config
-from engine.drama3.rows import layout_rows, rows
+from engine.drama3.rows import layout_rows
 from engine.take import RequestError
-from prompts.drama3 import Codes, Described, layout
+from prompts.drama3 import Codes, Described, Layout, layout
 
 DATA = Path(__file__).parents[1] / "data/drama3_tiny"
 CASES = json.loads((DATA / "prompts.json").read_text(encoding="utf-8"))["cases"]
@@ -53,6 +53,11 @@ def test_the_rows_before_a_border_do_not_depend_on_what_follows():
     long, long_borders = layout_rows(layout("Later.", history=turns), encode, *SIZES)
     assert long_borders[:2] == short_borders
     np.testing.assert_array_equal(short[: short_borders[1]], long[: short_borders[1]])
+
+
+def rows(segments, *how):
+    """The rows of `segments` alone."""
+    return layout_rows(Layout(tuple(segments), ()), *how)[0]
 
 
 def test_no_segments_are_no_rows():
