@@ -670,7 +670,7 @@ class TestTold:
         assert 0.9 * told.total_s < told.rtf * told.audio_s <= told.total_s
 
     def test_a_take_logs_one_line_with_its_seed_and_none_of_its_words(self, engine, caplog):
-        with caplog.at_level(logging.INFO):
+        with caplog.at_level(logging.INFO, logger="engine"):  # whatever a console command set before
             hear(engine, request("Nobody must read this.", seed=77, max_frames=2))
         lines = [record.getMessage() for record in caplog.records if record.name == "engine.engine"]
         (line,) = [line for line in lines if line.startswith("take ")]

@@ -1,8 +1,8 @@
 """Components to request values, events to components: what a visitor wants, in their words.
 
 A handler is a generator. It builds a frozen TakeRequest, lets it through the gate and the door, and turns
-each event into a player message. It holds no tensor and no lock, and everything it keeps belongs to one
-session.
+each event into a player message. It holds no tensor. Takes belong to their session; codes of clips are kept
+by content, a bounded number of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from engine.cache import BoundedCache
 from engine.card import card as take_card
 from engine.engine import Engine
 from engine.take import (
-    MAX_SEED,
     Audio,
     Character,
     Clip,
@@ -37,6 +36,7 @@ from engine.take import (
     TakeRequest,
     Timings,
     Trouble,
+    fresh_seed,
     from_json,
 )
 from prompts.duration import expected_seconds
@@ -105,7 +105,7 @@ class Stage:
         request: gr.Request,
     ) -> Iterator[Yield]:
         """Perform a line. Streams player messages; the last one comes with the take's files and its card."""
-        take_id, session = secrets.token_hex(6), request.session_hash or secrets.token_hex(8)
+        take_id, session = secrets.token_hex(6), session_of(request)
         try:
             clips = [(clip, words), (clip_2, words_2)] if voice == CLIPS else []
             character = self._character(voice, ready, describe, name, scene, clips)
@@ -141,7 +141,7 @@ class Stage:
         `ready` is the id of a ready voice; `voice` a list of {"codes", "words"}, codes as /encode gives them;
         `history` a list of {"text", "codes"}.
         """
-        take_id, session = secrets.token_hex(6), request.session_hash or secrets.token_hex(8)
+        take_id, session = secrets.token_hex(6), session_of(request)
         try:
             described = describe.strip() or None, scene.strip() or None
             who = self._ready(ready) if ready else Character(name.strip(), references_of(voice), *described)
@@ -153,10 +153,10 @@ class Stage:
                 seed_of(seed),
             )
         except RequestError as problem:
-            raise gr.Error(str(problem), print_exception=False) from None
+            raise refusal(str(problem)) from None
         for message, take in self._perform(session, take_id, wanted):
             if message["kind"] == "trouble":
-                raise gr.Error(message["sentence"], print_exception=False)
+                raise refusal(message["sentence"])
             if take:
                 yield message, str(take.wav), told(take)
             elif message["kind"] != "end":  # that one comes with the files
@@ -164,35 +164,35 @@ class Stage:
 
     def say(self, text: str, describe: str, seed: str, request: gr.Request) -> tuple[str, dict[str, Any]]:
         """Perform a line and return its WAV file and its card. For scripts and agents."""
-        session = request.session_hash or secrets.token_hex(8)
+        session = session_of(request)
         try:
             character = Character(description=describe) if describe.strip() else Character()
             wanted = TakeRequest(text, character, seed=seed_of(seed))
         except RequestError as problem:
-            raise gr.Error(str(problem), print_exception=False) from None
+            raise refusal(str(problem)) from None
         take = None
         for message, finished in self._perform(session, secrets.token_hex(6), wanted):
             if message["kind"] == "trouble":
-                raise gr.Error(message["sentence"], print_exception=False)
+                raise refusal(message["sentence"])
             take = finished
         return str(take.wav), told(take)
 
     def encode(self, clip: str | None, request: gr.Request) -> dict[str, Any]:
         """The codes of a reference clip, [codebooks, frames], its key and what was done to the clip."""
         if not clip:
-            raise gr.Error("There is no clip; give an audio file of 1 to 60 seconds.", print_exception=False)
-        session = request.session_hash or secrets.token_hex(8)
+            raise refusal("There is no clip; give an audio file of 1 to 60 seconds.")
+        session = session_of(request)
         try:
             heard = read_clip(clip)
         except RequestError as problem:
-            raise gr.Error(str(problem), print_exception=False) from None
+            raise refusal(str(problem)) from None
         for event in self.gate.through(session, 2.0, lambda: gpu.encode(heard)):
             if isinstance(event, Trouble):
-                raise gr.Error(event.sentence, print_exception=False)
+                raise refusal(event.sentence)
             if isinstance(event, Encoded):
                 self._codes.put(_fingerprint(heard), event.codes, event.codes.nbytes)
                 return {"key": event.key, "codes": event.codes.tolist(), "note": event.note}
-        raise gr.Error("The clip was not encoded; try it again.", print_exception=False)
+        raise refusal("The clip was not encoded; try it again.")
 
     def words_of(self, clip: str | None) -> str:
         """What a new or a newly cut clip says, as far as somebody can hear it; words of the old clip never
@@ -203,7 +203,7 @@ class Stage:
         try:
             heard = read_clip(clip)
         except RequestError as problem:
-            raise gr.Error(str(problem), print_exception=False) from None
+            raise refusal(str(problem)) from None
         return hear(np.atleast_2d(heard.samples).mean(0), heard.sample_rate)
 
     def list_takes(self, request: gr.Request) -> list[dict[str, str]]:
@@ -224,7 +224,7 @@ class Stage:
         return shown(takes[index])
 
     def leave(self, request: gr.Request) -> None:
-        """A visitor closed the page: nothing of theirs stays."""
+        """A visitor closed the page: their takes go. Codes of clips go when others need the room."""
         self.shelf.forget(request.session_hash)
 
     def _listed(self, session: Hashable) -> list[dict[str, str]]:
@@ -306,9 +306,10 @@ class Stage:
                 hearing.sample_rate = event.sample_rate
                 held = player.START_BUFFER_S if self._rtf <= FAST_RTF else SLOW_START_S
                 yield player.config(hearing.take_id, event.sample_rate, held)
-            yield player.audio(hearing.take_id, len(hearing.chunks), event.pcm)
+            # Noted before it is sent: a stop may come with the message, and what was sent is the take.
             hearing.chunks.append(event.pcm)
-            hearing.frames = event.first_frame
+            hearing.frames = event.first_frame + len(event.pcm) // self.engine.family.hop
+            yield player.audio(hearing.take_id, len(hearing.chunks) - 1, event.pcm)
 
     def _remember(self, hearing: Hearing, event: Encoded) -> None:
         clips = [each.audio for each in hearing.request.character.voice if isinstance(each.audio, Clip)]
@@ -320,10 +321,20 @@ class Stage:
         return self.shelf.keep(session, hearing.take_id, hearing.pcm, hearing.sample_rate, card)
 
 
+def refusal(sentence: str) -> gr.Error:
+    """What a program hears that can't have its take: one sentence, no traceback in the log."""
+    return gr.Error(sentence, print_exception=False)
+
+
+def session_of(request: gr.Request) -> str:
+    """Whose takes these are; a caller without a session is one of its own."""
+    return request.session_hash or secrets.token_hex(8)
+
+
 def seed_of(text: str) -> int:
     """The seed in a text field; an empty one draws a new seed. Raises RequestError for anything else."""
     if not str(text or "").strip():
-        return secrets.randbelow(MAX_SEED + 1)
+        return fresh_seed()
     try:
         return int(str(text).strip())
     except ValueError:

@@ -5,6 +5,7 @@ process.
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,7 @@ from gradio_client.exceptions import AppError
 
 import app
 from engine.audio_files import read_card
+from engine.take import TakeRequest
 from web import gpu
 from web.handlers import Stage
 from web.queue import Gate
@@ -216,6 +218,18 @@ def test_with_a_recogniser_a_new_clip_brings_its_words_and_no_clip_none(page, mo
     assert page[1].words_of(str(tmp_path / "clip.wav")) == "Words."
     assert page[1].words_of(None) == ""
     assert heard == [((66_150,), 44_100)]
+
+
+def test_a_take_that_is_cut_counts_the_frames_that_were_heard(page):
+    stage = page[1]
+    wanted = TakeRequest("Words and words. " * 20, seed=3)
+    performing = stage._perform("cut", "cut-take", wanted)
+    messages = (message for message, _ in performing)
+    heard = list(itertools.islice((each for each in messages if each["kind"] == "audio"), 2))
+    performing.close()
+    (take,) = stage.shelf.takes("cut")
+    assert take.card["finish_reason"] == "cancelled"
+    assert take.card["frames"] * stage.engine.family.hop == len(joined(heard))
 
 
 def test_a_cancelled_take_frees_the_gate_for_the_next(client):
