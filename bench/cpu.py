@@ -13,6 +13,7 @@ import argparse
 import sys
 import time
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -66,9 +67,10 @@ def parts(family, character: Character, text: str, seed: int) -> dict[str, float
             break
         frames += 1
     clock.append(time.perf_counter())
-    stream = family.stream()
-    for first in range(0, frames, 8):
-        stream.decode(state.codes(first, min(first + 8, frames)))
+    with closing(family.vocoder()) as vocoder:
+        for first in range(0, frames, 8):
+            vocoder.queue(state.codes(first, min(first + 8, frames)))
+        list(vocoder.heard(wait=True))
     clock.append(time.perf_counter())
     prefill, step, codec = np.diff(clock).tolist()
     return {

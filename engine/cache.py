@@ -45,17 +45,21 @@ class BoundedCache(Generic[V]):
             while self._num_bytes > self._max_bytes:
                 self._drop(next(iter(self._values)))
 
-    def forget(self, key: str) -> None:
-        """Drop the value under `key`, if there is one."""
+    def forget(self, key: str) -> bool:
+        """Drop the value under `key`; whether there was one."""
         with self._lock:
-            self._drop(key)
+            return self._drop(key)
 
-    def clear(self) -> None:
-        """Drop everything."""
+    def clear(self) -> int:
+        """Drop everything; how many values there were."""
         with self._lock:
+            count = len(self._values)
             self._values.clear()
             self._num_bytes = 0
+            return count
 
-    def _drop(self, key: str) -> None:
-        if key in self._values:
-            self._num_bytes -= self._values.pop(key)[1]
+    def _drop(self, key: str) -> bool:
+        if key not in self._values:
+            return False
+        self._num_bytes -= self._values.pop(key)[1]
+        return True

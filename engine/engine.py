@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 
-from engine.family import Clock, Family, Piece, PieceEnd, Sound
+from engine.family import Clock, Family, Piece, PieceEnd, PromptSize, Sound
 from engine.limits import check_request
 from engine.references import Prepared, ReferenceCache, check_codes, prepare
 from engine.take import (
@@ -33,7 +34,6 @@ from engine.take import (
     Timings,
     fresh_seed,
 )
-from engine.vocoder import pcm16
 from prompts.duration import frame_cap
 from prompts.split import split
 from prompts.text import PromptError
@@ -43,6 +43,14 @@ SENTENCE_GAP_S = 0.15  # silence between two pieces, none where a sentence goes 
 CACHE_BYTES = 64 << 20  # codes of 60 s of Drama 3 are 103 kB
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a forgotten voice took with it: the codes of so many `clips`, and so many `states` of prompts."""
+
+    clips: int
+    states: int
 
 
 class Engine:
@@ -75,6 +83,21 @@ class Engine:
         self.cache.clear()
         self.family.forget()
 
+    def forget_voice(self, keys: Iterable[str]) -> Receipt:
+        """Drop the codes of the clips that `Encoded` named by `keys`, and all states of prompts.
+
+        A state can't be told by the voice that went into it, so those of other voices go as well; that costs
+        them one prefill. It speaks for this process: a hosted GPU's worker forgets when it ends.
+        """
+        return Receipt(sum(self.cache.forget(key) for key in set(keys)), self.family.forget())
+
+    def measure(self, request: TakeRequest) -> PromptSize:
+        """The rows of a request whose clips are codes, as its first piece reads them. Needs no device."""
+        request = self._as_performed(request)
+        first = split(request.text, PIECE_S)[0].text
+        piece = _Take(self.family, request, Clock()).piece(0, first)
+        return self.family.measure(dataclasses.replace(piece, history=request.history))
+
     def perform(self, request: TakeRequest) -> Iterator[Event]:
         """Speak one take, yielding sound as soon as it exists.
 
@@ -95,7 +118,8 @@ class Engine:
         log.debug("performing seed=%d characters=%d", seed, len(request.text))
         yield Status("preparing", f"{self.family.name} reads the line.")
         character = yield from self._voice(request.character, clock)
-        take = _Take(self.family, dataclasses.replace(request, character=character, seed=seed), clock)
+        wanted = dataclasses.replace(self._as_performed(request), character=character, seed=seed)
+        take = _Take(self.family, wanted, clock)
         yield from take.speak()
         done = take.done()
         log.info(
@@ -107,6 +131,15 @@ class Engine:
             done.timings,
         )
         yield done
+
+    def _as_performed(self, request: TakeRequest) -> TakeRequest:
+        """The request in the words that the model gets to see."""
+        texts = {request.text, *(turn.text for turn in request.history)}
+        words = {text: self.family.performed(text) for text in texts}
+        if all(text == seen for text, seen in words.items()):
+            return request
+        history = tuple(dataclasses.replace(turn, text=words[turn.text]) for turn in request.history)
+        return dataclasses.replace(request, text=words[request.text], history=history)
 
     def check(self, request: TakeRequest) -> None:
         """Raise RequestError, one sentence, for a request that can't be performed. Needs no device."""
@@ -160,7 +193,7 @@ class _Take:
 
     def speak(self) -> Iterator[Event]:
         parts = split(self.request.text, PIECE_S)
-        pieces = tuple(self._piece(index, part.text) for index, part in enumerate(parts))
+        pieces = tuple(self.piece(index, part.text) for index, part in enumerate(parts))
         if len(pieces) > 1:
             self._flag(f"split({len(pieces)})")
         for part, piece in zip(parts, pieces, strict=True):
@@ -180,7 +213,7 @@ class _Take:
                 "The model ended the line before it made a sound; try another seed or other words."
             )
 
-    def _piece(self, index: int, text: str) -> Piece:
+    def piece(self, index: int, text: str) -> Piece:
         """A piece with the frames that its text may take, and without history yet."""
         return Piece(
             text=text,
@@ -220,7 +253,7 @@ class _Take:
                     unit = next(speech)
                 except StopIteration as stop:
                     return stop.value
-                yield self._audio(pcm16(unit.samples), unit.frames) if isinstance(unit, Sound) else unit
+                yield self._audio(unit.pcm, unit.frames) if isinstance(unit, Sound) else unit
 
     def _audio(self, pcm: np.ndarray, frames: int) -> Audio:
         self.clock.stamp("first_pcm")

@@ -31,9 +31,9 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Sound:
-    """Samples float32 [n] in -1..1 that `frames` new frames became."""
+    """What `frames` new frames became: `pcm` int16 [n] mono, as `vocoder.pcm16` makes it of samples."""
 
-    samples: np.ndarray
+    pcm: np.ndarray
     frames: int
 
 
@@ -86,6 +86,18 @@ class PieceEnd:
     flags: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class PromptSize:
+    """Rows that a piece's prompt takes: `own` for its voice and words, and each turn of history its share.
+
+    Together they must stay within `limit`; where they don't, `engine.memory` says which turns go.
+    """
+
+    own: int
+    turns: tuple[int, ...]
+    limit: int
+
+
 class Family(Protocol):
     """One loaded model. Immutable once loaded: everything a take changes lives in the take.
 
@@ -105,14 +117,20 @@ class Family(Protocol):
     def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
         """Raise RequestError where words, codes or names of a request break this family's rules."""
 
+    def performed(self, text: str) -> str:
+        """What of a line's `text` the model gets to see: all, or less the cues that it would read out."""
+
     def directed(self, text: str, direction: str) -> str:
         """`text` as it is to be performed with a `direction`; only asked where `capabilities.direct` is."""
 
     def encode(self, samples: np.ndarray) -> np.ndarray:
         """Codes int64 [codebooks, frames] of samples float32 [n] at `sample_rate`."""
 
-    def forget(self) -> None:
-        """Drop what is remembered of earlier prompts, and its memory with it."""
+    def forget(self) -> int:
+        """Drop what is remembered of earlier prompts, and its memory with it; how many prompts it was."""
+
+    def measure(self, piece: Piece) -> PromptSize:
+        """The rows of the piece with its whole history; nothing is performed."""
 
     def speak(self, piece: Piece) -> Iterator[Status | Sound]:
         """Perform one piece; the generator returns a PieceEnd. Closing it stops the work at once."""

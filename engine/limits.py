@@ -27,7 +27,7 @@ MAX_TEMPERATURE = 2.0
 
 def check_request(request: TakeRequest, able: Capabilities, family: str) -> None:
     """Raise RequestError, one sentence, for the first thing in `request` that can't be performed."""
-    _integer(request.seed, "The seed", 0, MAX_SEED)
+    check_seed(request.seed)
     _integer(request.max_frames, "max_frames", 1, None)
     if request.deadline is not None:
         _number(request.deadline, "The deadline", "a positive number of seconds", lambda x: x > 0)
@@ -39,6 +39,11 @@ def check_request(request: TakeRequest, able: Capabilities, family: str) -> None
         raise RequestError(
             f"{family} can't continue earlier lines; leave the history out or choose another model."
         )
+
+
+def check_seed(seed: int | None) -> None:
+    """Raise RequestError for a seed outside 0..2^64-1; None draws one."""
+    _integer(seed, "The seed", 0, MAX_SEED)
 
 
 def check_sampling(sampling: Sampling) -> None:

@@ -48,9 +48,9 @@ class PrefixCache:
         """Remember the state after exactly `rows`."""
         self._snapshots.put(_key(rows), snapshot, snapshot.num_bytes)
 
-    def clear(self) -> None:
-        """Forget every prefix, and with them what clips and lines left in them."""
-        self._snapshots.clear()
+    def clear(self) -> int:
+        """Forget every prefix, and with them what clips and lines left in them; how many there were."""
+        return self._snapshots.clear()
 
 
 def _key(rows: np.ndarray) -> str:

@@ -159,9 +159,9 @@ class ReferenceCache:
         """Keep a copy of `codes`; the longest unused make room. Codes too large for the cache aren't kept."""
         self._codes.put(key, codes.copy(), codes.nbytes)
 
-    def forget(self, key: str) -> None:
-        """Drop the codes under `key`, if there are any."""
-        self._codes.forget(key)
+    def forget(self, key: str) -> bool:
+        """Drop the codes under `key`; whether there were any."""
+        return self._codes.forget(key)
 
     def clear(self) -> None:
         """Drop everything."""

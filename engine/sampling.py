@@ -51,6 +51,14 @@ class TakeKnobs:
         retry = Knobs.of(RETRY_TEMPERATURE, RETRY_TOP_K, RETRY_TOP_P, device)
         return cls(main, retry, Knobs(main.temperature, main.top_k.clamp(max=HEAD_TOP_K), main.top_p))
 
+    def parts(self) -> tuple[Tensor, ...]:
+        """The tensors of all three."""
+        return tuple(
+            part
+            for knobs in (self.main, self.retry, self.heads)
+            for part in (knobs.temperature, knobs.top_k, knobs.top_p)
+        )
+
 
 def draw(
     logits: Tensor, noise: Tensor, knobs: Knobs, keep_crossing: bool, ranks: int | None = None

@@ -11,6 +11,7 @@ import dataclasses
 import reprlib
 import time
 from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,12 +19,12 @@ import numpy as np
 import torch
 
 from engine.family import Piece, PieceEnd, Sound
+from engine.memory import turns_that_go
 from engine.prefix import PrefixCache, Snapshot
 from engine.take import RequestError, Status, TakeFailed
-from engine.vocoder import Schedule
+from engine.vocoder import Schedule, Vocoder
 
 PREFILL_ROWS = 256  # rows a prefill call reads; between two calls a stop is noticed
-HISTORY_KEEPS = 0.6  # when history must go, whole turns go until this share of the row limit is used
 HEARTBEAT_S = 0.2  # longest silence between two events where work can be cut
 
 
@@ -50,11 +51,7 @@ class FrameState(Protocol):
 
     def codes(self, first: int, last: int) -> torch.Tensor: ...
 
-
-class CodecStream(Protocol):
-    """One piece's decoding state; exact whatever the chunk sizes."""
-
-    def decode(self, codes: torch.Tensor) -> torch.Tensor: ...
+    def close(self) -> None: ...
 
 
 class FrameFamily(Protocol):
@@ -69,7 +66,7 @@ class FrameFamily(Protocol):
 
     def open(self, piece: Piece, num_rows: int) -> FrameState: ...
 
-    def stream(self) -> CodecStream: ...
+    def vocoder(self) -> Vocoder: ...
 
 
 Speech = Generator[Status | Sound, None, PieceEnd]
@@ -84,33 +81,34 @@ def speak_frames(family: FrameFamily, piece: Piece) -> Speech:
     for later in piece.later:
         fit_history(family, later)
     piece.clock.add("prompt", time.perf_counter() - started)
-    state = family.open(piece, len(prompt.rows) + piece.max_frames)
-    yield from _prefill(family.prefixes, state, prompt, piece)
-    end = yield from _decode(family, state, piece)
+    with (
+        closing(family.open(piece, len(prompt.rows) + piece.max_frames)) as state,
+        closing(family.vocoder()) as vocoder,
+    ):
+        yield from _prefill(family.prefixes, state, prompt, piece)
+        end = yield from _decode(state, vocoder, piece, family.lookahead)
     return dataclasses.replace(end, flags=(f"history_dropped({dropped})",) if dropped else ())
 
 
 def fit_history(family: FrameFamily, piece: Piece) -> tuple[Prompt, int]:
-    """The prompt and how many of the oldest history turns had to go for it.
+    """The prompt and how many history turns had to go for it.
 
-    A recurrent state can't be shortened, so whole turns go, and enough of them that the next lines needn't
-    drop again. Raises RequestError where even no history fits.
+    Which turns go, `engine.memory` says. Raises RequestError where even no history fits.
     """
     limit = min(family.max_prompt_rows, family.max_rows - piece.max_frames)
     prompt = family.prompt(piece)
     if len(prompt.rows) <= limit:
         return prompt, 0
     # The borders are the rows after the system part and after each turn: turn i costs the step between two.
-    costs, kept = np.diff(prompt.borders).tolist(), len(prompt.rows)
-    dropped = 0
-    while dropped < len(costs) and kept > HISTORY_KEEPS * limit:
-        kept -= costs[dropped]
-        dropped += 1
-    if kept > limit:
+    costs, pinned = np.diff(prompt.borders).tolist(), [turn.pinned for turn in piece.history]
+    own = len(prompt.rows) - sum(costs)
+    if own > limit:
         raise RequestError(
-            f"Voice and line need {kept:,} rows, the limit is {limit:,}; use shorter or fewer clips."
+            f"Voice and line need {own:,} rows, the limit is {limit:,}; use shorter or fewer clips."
         )
-    return family.prompt(dataclasses.replace(piece, history=piece.history[dropped:])), dropped
+    gone = turns_that_go(costs, pinned, own, limit)
+    kept = tuple(turn for index, turn in enumerate(piece.history) if index not in gone)
+    return family.prompt(dataclasses.replace(piece, history=kept)), len(gone)
 
 
 def _prefill(
@@ -137,11 +135,10 @@ def _prefill(
         start = cut
 
 
-def _decode(family: FrameFamily, state: FrameState, piece: Piece) -> Speech:
-    schedule, stream = Schedule(), family.stream()
-    frames, queued, reason, spoke = 0, 0, "length", time.perf_counter()
+def _decode(state: FrameState, vocoder: Vocoder, piece: Piece, lookahead: int) -> Speech:
+    schedule, frames, queued, reason, spoke = Schedule(), 0, 0, "length", time.perf_counter()
     while frames < piece.max_frames:
-        while queued < min(frames + 1 + family.lookahead, piece.max_frames):
+        while queued < min(frames + 1 + lookahead, piece.max_frames):
             state.step()
             queued += 1
         ended, finite = state.status(frames)
@@ -155,10 +152,12 @@ def _decode(family: FrameFamily, state: FrameState, piece: Piece) -> Speech:
         frames += 1
         piece.clock.stamp("first_codes")
         if chunk := schedule.due(frames):
-            yield _sound(stream, state, chunk)
-            spoke = time.perf_counter()
-        elif time.perf_counter() - spoke > HEARTBEAT_S:
-            yield Status("speaking", "")
+            vocoder.queue(state.codes(*chunk))
+        units = list(vocoder.heard(wait=False))
+        if not units and time.perf_counter() - spoke > HEARTBEAT_S:
+            units = [Status("speaking", "")]
+        for unit in units:
+            yield unit
             spoke = time.perf_counter()
         if piece.due():
             reason = "deadline"
@@ -169,10 +168,6 @@ def _decode(family: FrameFamily, state: FrameState, piece: Piece) -> Speech:
             "try another seed or other words."
         )
     if chunk := schedule.due(frames, last=True):
-        yield _sound(stream, state, chunk)
-    return PieceEnd(reason, frames, state.codes(0, frames).cpu().numpy().copy())
-
-
-def _sound(stream: CodecStream, state: FrameState, chunk: tuple[int, int]) -> Sound:
-    samples = stream.decode(state.codes(*chunk))
-    return Sound(samples.float().cpu().numpy(), chunk[1] - chunk[0])
+        vocoder.queue(state.codes(*chunk))
+    yield from vocoder.heard(wait=True)
+    return PieceEnd(reason, frames, state.codes(0, frames).numpy().copy())

@@ -66,10 +66,14 @@ class Character:
 
 @dataclass(frozen=True, eq=False)
 class Spoken:
-    """An earlier line of this character, kept as `codes` int64 [codebooks, frames] of the same model."""
+    """An earlier line of this character, kept as `codes` int64 [codebooks, frames] of the same model.
+
+    A `pinned` one stays where history has to make room, as long as the others can go.
+    """
 
     text: str
     codes: np.ndarray
+    pinned: bool = False
 
 
 @dataclass(frozen=True)

@@ -242,7 +242,10 @@ def _run(folder: Folder, stored: Arrays, name: str) -> Arrays:
     reason = "stop" if state.status(steps - 1)[0] else "length"
     if reason != run["finish_reason"]:
         raise ValueError(f"the run ended by {reason}, runs.json says {run['finish_reason']}")
-    got = {"frames": state.log.numpy(), "step_hidden": torch.cat(trace["step_hidden"]).numpy()}
+    got = {
+        "frames": state.frames(0, state.num_frames).numpy(),
+        "step_hidden": torch.cat(trace["step_hidden"]).numpy(),
+    }
     got["step_logits"] = torch.cat(trace["step_logits"]).numpy()
     got["step_head_logits"] = (
         torch.cat(trace["head_logits"]).view(steps, -1, model.tower.heads.shape[1]).numpy()

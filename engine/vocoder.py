@@ -1,4 +1,4 @@
-"""When frames become sound: the chunk schedule, and PCM.
+"""When frames become sound: the chunk schedule, PCM, and the vocoder that turns one into the other.
 
 The codec streams exactly, whatever the chunk sizes, so the schedule decides only how early sound starts and
 how many kernels it costs: small chunks first, because the listener waits for the first one, then larger
@@ -7,7 +7,13 @@ ones.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Protocol
+
 import numpy as np
+from torch import Tensor
+
+from engine.family import Sound
 
 # Frames; the last size repeats. The first chunk is about what a player holds before it starts, and no chunk
 # is more than half as long again as the one before, so that a model at 0.6 of real time never runs dry.
@@ -37,3 +43,41 @@ class Schedule:
         first, self.done = self.done, num_frames
         self._chunks += 1
         return first, num_frames
+
+
+class Vocoder(Protocol):
+    """One piece's way from codes to sound. It may lag behind, and keeps the order."""
+
+    def queue(self, codes: Tensor) -> None:
+        """Take in the next codes [codebooks, frames] int64, on the host, without waiting for sound."""
+
+    def heard(self, wait: bool) -> Iterator[Sound]:
+        """The sound that is ready by now, or with `wait` the sound of everything that was queued."""
+
+    def close(self) -> None:
+        """Return when nothing of this piece runs any more."""
+
+
+class CodecStream(Protocol):
+    """One piece's decoding state; exact whatever the chunk sizes."""
+
+    def decode(self, codes: Tensor) -> Tensor: ...
+
+
+class DirectVocoder:
+    """Decodes where it is called: for a device that does one thing at a time."""
+
+    def __init__(self, stream: CodecStream) -> None:
+        self._stream = stream
+        self._ready: list[Sound] = []
+
+    def queue(self, codes: Tensor) -> None:
+        samples = self._stream.decode(codes).float().cpu().numpy()
+        self._ready.append(Sound(pcm16(samples), codes.shape[1]))
+
+    def heard(self, wait: bool) -> Iterator[Sound]:
+        while self._ready:
+            yield self._ready.pop(0)
+
+    def close(self) -> None:
+        self._ready.clear()

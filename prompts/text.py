@@ -29,6 +29,7 @@ SPEAKER = "<|speaker:0|>"
 SEMANTIC_PREFIX = "<|semantic:"
 STRUCTURAL = ("<|im_start|>", "<|im_end|>", "<|voice|>", "<|text|>", "<|interleave|>")
 
+_CUE = re.compile(r"\[[^\[\]]*\]")
 _SPEAKER_TAG = re.compile(r"<\|speaker:(?:[0-9]|1[0-5])\|>")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A digit or an "i" before U+FE0F is shown as a picture; selectors and the keycap are marks that nobody reads.
@@ -84,6 +85,19 @@ def special_problem(text: str, specials: Iterable[str]) -> str | None:
 def has_something_to_say(text: str) -> bool:
     """Whether there is a letter, a digit or a mark to voice, in any script; `[sighs]` counts, emoji don't."""
     return any(unicodedata.category(character)[0] in "LNM" for character in readable(text))
+
+
+def cues(text: str) -> list[str]:
+    """The cues in square brackets that `text` holds, as written."""
+    return _CUE.findall(text)
+
+
+def without_cues(text: str) -> str:
+    """`text` without cues in square brackets, for a model that would read them out."""
+    if not _CUE.search(text):
+        return text
+    left = " ".join(_CUE.sub(" ", text).split())
+    return re.sub(r" (?=[.,;:!?…])", "", left)
 
 
 def readable(text: str) -> str:

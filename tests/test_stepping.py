@@ -11,8 +11,9 @@ import torch
 
 from engine.drama3.model import TakeState
 from engine.family import Piece, PieceEnd, Sound
+from engine.memory import HISTORY_KEEPS
 from engine.prefix import PrefixCache
-from engine.stepping import HISTORY_KEEPS, PREFILL_ROWS, fit_history, speak_frames
+from engine.stepping import PREFILL_ROWS, fit_history, speak_frames
 from engine.take import Character, Reference, RequestError, Sampling, Spoken, Status, TakeFailed
 
 RNG = np.random.default_rng(8)
@@ -99,6 +100,15 @@ class TestHistory:
         assert end.flags == (f"history_dropped({dropped})",)
         assert np.array_equal(end.codes, perform(tiny_family, piece(history=TURNS[dropped:]))[1].codes)
 
+    def test_a_pinned_turn_stays_while_others_can_go(self, tiny_family):
+        pinned = (dataclasses.replace(TURNS[0], pinned=True), *TURNS[1:])
+        wanted = piece(history=pinned)
+        tight = limited(tiny_family, max_prompt_rows=num_rows(tiny_family, wanted) - 1)
+        prompt, dropped = fit_history(tight, wanted)
+        expected = piece(history=(pinned[0], *pinned[1 + dropped :]))
+        assert dropped > 0
+        assert np.array_equal(prompt.rows, tiny_family.prompt(expected).rows)
+
     def test_a_take_that_dropped_nothing_has_no_flag(self, tiny_family):
         assert perform(tiny_family, piece(history=TURNS))[1].flags == ()
 
@@ -159,7 +169,7 @@ def test_looking_ahead_changes_nothing(tiny_family, seed):
         assert (end.reason, end.frames) == (takes[0][1].reason, takes[0][1].frames)
         assert np.array_equal(end.codes, takes[0][1].codes)
         for unit, first in zip(sounds(units), sounds(takes[0][0]), strict=True):
-            assert np.array_equal(unit.samples, first.samples)
+            assert np.array_equal(unit.pcm, first.pcm)
 
 
 def test_looking_ahead_queues_no_step_behind_the_last_frame(tiny_family, monkeypatch):
@@ -200,7 +210,7 @@ def test_at_the_deadline_the_take_ends_with_everything_delivered(tiny_family, at
     asked = []
     units, end = perform(tiny_family, piece(due=lambda: asked.append(1) or len(asked) == at))
     assert (end.reason, end.frames) == ("deadline", at)
-    assert sum(len(unit.samples) for unit in sounds(units)) == at * tiny_family.hop
+    assert sum(len(unit.pcm) for unit in sounds(units)) == at * tiny_family.hop
     assert np.array_equal(end.codes, perform(tiny_family, piece())[1].codes[:, :at])
 
 

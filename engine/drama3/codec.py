@@ -113,6 +113,14 @@ class Codec(nn.Module):
         """
         return self.stream().decode(codes, trace)
 
+    def decode_block(self, codes: Tensor, carries: Carries, trace: Trace | None = None) -> Tensor:
+        """Samples [f * hop] of codes [num_codebooks, f] int64, f at most the block that `carries` are for."""
+        x = self.codebooks.embed(codes)
+        note(trace, "z_q", x)
+        x = self.upsample(x, carries, trace)
+        note(trace, "latent", x)
+        return self.decoder(x.float(), carries)
+
     def stream(self) -> CodecStream:
         """The decoding state of one new take."""
         return CodecStream(self)
@@ -198,15 +206,9 @@ class CodecStream:
         codes = self.codec.checked_codes(codes)
         if not codes.shape[1]:
             return self.codec.codebooks.table.new_empty(0)
+        blocks = codes.split(BLOCK_FRAMES, 1)
         with torch.no_grad():
-            return torch.cat([self._decode_block(block, trace) for block in codes.split(BLOCK_FRAMES, 1)])
-
-    def _decode_block(self, codes: Tensor, trace: Trace | None) -> Tensor:
-        x = self.codec.codebooks.embed(codes)
-        note(trace, "z_q", x)
-        x = self.codec.upsample(x, self.carries, trace)
-        note(trace, "latent", x)
-        return self.codec.decoder(x.float(), self.carries)
+            return torch.cat([self.codec.decode_block(block, self.carries, trace) for block in blocks])
 
 
 def _read_config(folder: Path) -> CodecConfig:

@@ -71,13 +71,18 @@ class Ring:
     written before they are read, and every key they may see is still there.
     """
 
-    def __init__(self, keys: Tensor, values: Tensor, position: int = 0) -> None:
-        self.keys = keys  # [layers, heads, slots, head_dim] float32, rotated
+    def __init__(self, keys: Tensor, values: Tensor, position: Tensor) -> None:
+        self.keys = keys  # [layers, heads, slots, head_dim], rotated
         self.values = values
-        self.position = position  # positions of this take heard so far; never wraps
+        self.position = position  # [] int64, positions of this take heard so far; never wraps
 
     def clone(self) -> Ring:
-        return Ring(self.keys.clone(), self.values.clone(), self.position)
+        return Ring(self.keys.clone(), self.values.clone(), self.position.clone())
+
+    def zero_(self) -> None:
+        """Silence again, in place."""
+        for buffer in (self.keys, self.values, self.position):
+            buffer.zero_()
 
 
 Carries = dict[nn.Module, "Tensor | Ring"]
@@ -338,15 +343,15 @@ class WindowTransformer(nn.Module):
     def fresh_carry(self, block_frames: int) -> Ring:
         slots = self.config.window_size - 1 + block_frames * self.positions_per_frame
         shape = (len(self.layers), self.layers[0].heads, slots, self.config.head_dim)
-        return Ring(self.norm.new_zeros(shape), self.norm.new_zeros(shape))
+        position = torch.zeros((), dtype=torch.int64, device=self.norm.device)
+        return Ring(self.norm.new_zeros(shape), self.norm.new_zeros(shape), position)
 
     def forward(self, x: Tensor, carries: Carries) -> Tensor:
         """Rows [n, width] -> [n, width], n at most the block the carry was made for."""
         ring = carries[self]
-        num_slots, first = ring.keys.shape[2], ring.position
-        ring.position = last = first + len(x)
-        positions = torch.arange(first, last, device=x.device)
-        newest = last - 1
+        num_slots = ring.keys.shape[2]
+        positions = ring.position + torch.arange(len(x), device=x.device)
+        newest = positions[-1]
         # The position each slot holds once this piece is written; negative: nothing yet.
         held = newest - (newest - torch.arange(num_slots, device=x.device)) % num_slots
         age = positions[:, None] - held
@@ -355,4 +360,5 @@ class WindowTransformer(nn.Module):
         slots = positions % num_slots
         for layer, keys, values in zip(self.layers, ring.keys, ring.values, strict=True):
             x = layer(x, angles, slots, visible, keys, values)
+        ring.position += len(slots)
         return F.rms_norm(x, x.shape[1:], self.norm, self.config.norm_eps)

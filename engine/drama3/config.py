@@ -129,7 +129,10 @@ class QuantizationConfig:
 
 @dataclass(frozen=True)
 class Drama3Config:
-    """A whole checkpoint. The semantic band is the ids of the first codebook: id = start + code."""
+    """A whole checkpoint. The semantic band is the ids of the first codebook: id = start + code.
+
+    `performs_cues` is ours: false says that the model would read `[sighs]` or a direction out.
+    """
 
     text: TextConfig
     tower: TowerConfig
@@ -137,6 +140,7 @@ class Drama3Config:
     semantic_start_token_id: int
     semantic_end_token_id: int
     eos_token_id: int
+    performs_cues: bool = True
 
     @classmethod
     def from_folder(cls, folder: Path) -> Drama3Config:
@@ -167,7 +171,7 @@ class Drama3Config:
         text, tower = _text(top.section("text_config")), _tower(top.section("audio_decoder_config"))
         _check_tower_fits(top, text, tower)
         start, end, eos = _candidates(top, text.vocab_size, tower.vocab_size)
-        return cls(text, tower, _quantization(top), start, end, eos)
+        return cls(text, tower, _quantization(top), start, end, eos, top.truth("performs_cues", default=True))
 
     @property
     def candidate_ids(self) -> list[int]:
@@ -214,6 +218,12 @@ class _Section:
                 key, "a finite number above 0" + ("" if most == math.inf else f" and at most {most:g}")
             )
         return number
+
+    def truth(self, key: str, default: bool) -> bool:
+        value = self.get(key, default)
+        if not isinstance(value, bool):
+            raise self.fail(key, "true or false")
+        return value
 
     def one_of(self, key: str, *allowed: str, default: Any = _ABSENT) -> str:
         value = self.get(key, default)

@@ -8,6 +8,8 @@ the same bytes as the W8A8 scheme the release was trained for and is numerically
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -63,6 +65,7 @@ class Experts(nn.Module):
             self.gate_up_scale = weight(self.num, 2, *blocks, dtype=torch.float32)
             self.down_scale = weight(self.num, *blocks[::-1], dtype=torch.float32)
         self.activations_fp8 = False
+        self.grouped_kernel: Callable[..., Tensor] | None = None  # where a GPU has one: the fast `_grouped`
 
     def fused_slots(self, key: str) -> Slots:
         yield f"{key}.gate_up_proj", self.gate_up.flatten(1, 2)
@@ -128,7 +131,12 @@ class Experts(nn.Module):
             return self._grouped(x, index, share)
         if len(x) == 1 and x.device.type == "cpu":
             return self._viewed(x, index, share)
-        return (self._gathered if len(x) <= GATHER_ROWS else self._grouped)(x, index, share)
+        if len(x) <= GATHER_ROWS:
+            return self._gathered(x, index, share)
+        if self.grouped_kernel is None:
+            return self._grouped(x, index, share)
+        weights = self.gate_up, self.gate_up_scale, self.down, self.down_scale
+        return self.grouped_kernel(x, index, share, *weights)
 
 
 class MixtureOfExperts(nn.Module):

@@ -6,7 +6,9 @@ Everything comes from the folder: sizes, candidate ids, sample rate, hop, limits
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,17 +16,23 @@ from tokenizers import Tokenizer
 
 from engine.drama3.codec import Codec
 from engine.drama3.config import Drama3Config
+from engine.drama3.host import HostStep, hostable
 from engine.drama3.model import TakeState
 from engine.drama3.rows import layout_rows
 from engine.drama3.weights import load_model
-from engine.family import Capabilities, Piece
+from engine.family import Capabilities, Piece, PromptSize
 from engine.noise import NoiseBlocks
 from engine.prefix import PrefixCache
 from engine.sampling import TakeKnobs
-from engine.stepping import Prompt, Speech, speak_frames
+from engine.stepping import FrameState, Prompt, Speech, speak_frames
 from engine.take import Character, RequestError, Spoken
+from engine.vocoder import DirectVocoder, Vocoder
 from prompts import text as words
 from prompts.drama3 import Described, directed, layout
+from prompts.text import PromptError
+
+if TYPE_CHECKING:
+    from engine.drama3.graphs import CodecDesk, FrameDesk
 
 MAX_PROMPT_ROWS = 8192
 MAX_PIECE_FRAMES = 1200
@@ -38,15 +46,14 @@ class Drama3Family:
     anything.
     """
 
-    capabilities = Capabilities(
-        clone=True, describe=True, direct=True, history=True, seeds=True, languages=()
-    )
-
     def __init__(
         self, name: str, revision: str, config: Drama3Config, model, codec: Codec, tokenizer: Tokenizer
     ) -> None:
         self.name, self.revision = name, revision
         self.config, self.model, self.codec, self.tokenizer = config, model, codec, tokenizer
+        self.capabilities = Capabilities(
+            clone=True, describe=True, direct=config.performs_cues, history=True, seeds=True, languages=()
+        )
         self.sample_rate, self.hop = codec.sample_rate, codec.hop
         self.num_codebooks, self.codebook_size = config.tower.num_codebooks, config.tower.vocab_size
         self.max_rows = model.max_rows
@@ -54,6 +61,8 @@ class Drama3Family:
         self.max_piece_frames = min(MAX_PIECE_FRAMES, model.max_rows // 2)
         self.prefixes = PrefixCache(PREFIX_BYTES[model.device.type])
         self.lookahead = 1 if model.device.type == "cuda" else 0
+        self._desks: tuple[FrameDesk, CodecDesk] | None = None
+        self._desks_lock = threading.Lock()
         self.specials = tuple(
             token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special
         )
@@ -81,11 +90,15 @@ class Drama3Family:
                 f"{config.tower.vocab_size}; the files don't belong together."
             )
         dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+        torch.backends.cudnn.allow_tf32 = False  # ten bits are too few for a waveform
         return cls(name, revision, config, load_model(folder, config, device, dtype), codec, tokenizer)
 
     def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
         """Raise PromptError for words that can't be performed."""
         words.check_line(text, self.specials)
+        if not words.has_something_to_say(self.performed(text)):
+            cue = words.cues(text)[0]
+            raise PromptError(f"{self.name} can't perform a cue alone, such as {cue}; add words to the line.")
         for number, reference in enumerate(character.voice or (), 1):
             words.check_transcript(reference.transcript, number, self.specials)
         if character.name:
@@ -97,14 +110,23 @@ class Drama3Family:
         for number, turn in enumerate(history, 1):
             words.check_line(turn.text, self.specials, f"History turn {number}")
 
+    def performed(self, text: str) -> str:
+        return text if self.config.performs_cues else words.without_cues(text)
+
     def directed(self, text: str, direction: str) -> str:
         return directed(text, direction)
 
     def encode(self, samples: np.ndarray) -> np.ndarray:
         return self.codec.encode(torch.from_numpy(samples)).cpu().numpy()
 
-    def forget(self) -> None:
-        self.prefixes.clear()
+    def forget(self) -> int:
+        return self.prefixes.clear()
+
+    def measure(self, piece: Piece) -> PromptSize:
+        prompt = self.prompt(piece)
+        turns = tuple(np.diff(prompt.borders).tolist())
+        limit = min(self.max_prompt_rows, self.max_rows - piece.max_frames)
+        return PromptSize(len(prompt.rows) - sum(turns), turns, limit)
 
     def speak(self, piece: Piece) -> Speech:
         return speak_frames(self, piece)
@@ -123,15 +145,36 @@ class Drama3Family:
     def _encode_text(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
-    def open(self, piece: Piece, num_rows: int) -> TakeState:
+    @property
+    def on_gpu(self) -> bool:
+        """Whether there is a card to work on; weights alone may lie on "cuda" before a hosted GPU is lent."""
+        return self.model.device.type == "cuda" and torch.cuda.is_available()
+
+    def desks(self) -> tuple[FrameDesk, CodecDesk]:
+        """What a GPU keeps ready. Made at the first take: on a hosted GPU only a worker has a card."""
+        from engine.drama3.graphs import CodecDesk, FrameDesk, fusible  # late: a CPU needs no graphs
+
+        with self._desks_lock:
+            if self._desks is None:
+                frames = FrameDesk(self.model, self.max_piece_frames, fusible(self.model.device))
+                self._desks = frames, CodecDesk(self.codec)
+            return self._desks
+
+    def open(self, piece: Piece, num_rows: int) -> FrameState:
+        """The piece's state: at the desk if there is one and it is free, else in buffers of its own."""
+        if self.on_gpu and (take := self.desks()[0].sit(piece)):
+            return take
         sampling, device = piece.sampling, self.model.device
         knobs = TakeKnobs.of(sampling.temperature, sampling.top_k, sampling.top_p, device)
         candidates = len(self.config.candidate_ids)
         noise = NoiseBlocks(piece.seed, piece.index, self.num_codebooks + 1, candidates, device)
-        return TakeState.open(self.model, num_rows, piece.max_frames, knobs, noise)
+        state = TakeState.open(self.model, num_rows, piece.max_frames, knobs, noise)
+        if hostable(self.model):
+            state.chain = HostStep(self.model, state)
+        return state
 
-    def stream(self):
-        return self.codec.stream()
+    def vocoder(self) -> Vocoder:
+        return (self.on_gpu and self.desks()[1].sit()) or DirectVocoder(self.codec.stream())
 
 
 def load_tokenizer(folder: Path, config: Drama3Config) -> Tokenizer:

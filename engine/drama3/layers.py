@@ -7,6 +7,7 @@ matrix; the views cut it up again. `finish()` runs once after loading.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, MutableMapping
 
 import torch
@@ -33,16 +34,22 @@ class ZeroCentredNorm(nn.Module):
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         self.gain = weight(width, dtype=torch.float32)
-        self.eps = eps
+        self.root_eps = weight(1, dtype=torch.float32)
+        self.width, self.eps = width, eps
 
     def slots(self, key: str) -> Slots:
         yield f"{key}.weight", self.gain
 
     def finish(self) -> None:
         self.gain += 1
+        self.root_eps.fill_(math.sqrt(self.eps))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x.float(), self.gain.shape, self.gain, self.eps).to(x.dtype)
+        if x.is_cuda:
+            return F.rms_norm(x.float(), self.gain.shape, self.gain, self.eps).to(x.dtype)
+        # On a CPU rms_norm is put together from twice as many operations (20 us against 12 a row).
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        return (x / torch.hypot(length * self.width**-0.5, self.root_eps) * self.gain).to(x.dtype)
 
 
 def swiglu(gate_up: Tensor) -> Tensor:
@@ -97,11 +104,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
     """Causal grouped-query attention: q [heads, rows, dim] over k, v [kv_heads, window, dim] -> [rows, heads
     * dim].
 
-    `visible` [rows, window] bool: cached row w may be seen by query row t. Scores and softmax in float32.
+    `visible` [rows, window] bool: cached row w may be seen by query row t. Softmax in float32.
     """
-    heads, rows, dim = q.shape
-    grouped = q.reshape(k.shape[0], -1, dim)
-    scores = (grouped @ k.transpose(-1, -2)).float().view(heads, rows, -1) * dim**-0.5
-    shares = scores.masked_fill(~visible, -torch.inf).softmax(-1).to(v.dtype)
-    mixed = shares.view(k.shape[0], -1, shares.shape[-1]) @ v
-    return mixed.view(heads, rows, dim).transpose(0, 1).reshape(rows, heads * dim)
+    mixed = F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=visible, enable_gqa=True)[0]
+    return mixed.transpose(0, 1).reshape(q.shape[1], -1)

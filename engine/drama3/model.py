@@ -1,15 +1,17 @@
 """One take's state and the two things that move it: prefill of prompt rows, and the decode step.
 
 A step is: candidate logits -> main id (RAS) -> tower with one draw per codebook -> embed -> backbone. It
-allocates no host-visible value and reads nothing back, so that it can be captured as one CUDA graph;
-`status` is where the host looks.
+allocates no host-visible value and reads nothing back, so that it can be captured as one CUDA graph
+(`graphs.py`); `status` is where the host looks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -66,6 +68,32 @@ class Drama3Model(nn.Module):
         vectors = self.backbone.code_vectors(rows, first, last).sum(1)
         return vectors * self.backbone.is_semantic(rows)[:, None]
 
+    def step_bytes(self, num_rows: int) -> dict[str, int]:
+        """Bytes that one decode step behind `num_rows` rows must read (the recurrent state: and write), by
+        part; every weight once, of the experts only the chosen ones."""
+        c, layers = self.config, self.backbone.layers
+        routed = [layer.experts.experts for layer in layers]
+        chosen = c.text.num_experts_per_tok / c.text.num_experts
+        dtype = self.backbone.head.element_size()
+        states = BackboneState.fresh(c.text, 1, torch.device("meta"), self.backbone.head.dtype)
+        tower_row = 2 * len(self.tower.layers) * c.tower.n_local_heads * c.tower.head_dim * dtype
+        tables = sum(layer.table.nbytes for layer in self.tower.layers)
+        return {
+            "linear attention": _weight_bytes(layer.mixer for layer in layers if not layer.full),
+            "full attention": _weight_bytes(layer.mixer for layer in layers if layer.full),
+            "routers and shared experts": _weight_bytes(layer.experts for layer in layers)
+            - _weight_bytes(routed),
+            "chosen experts": round(chosen * _weight_bytes(routed)),
+            "recurrent state": 2 * (states.recurrent.nbytes + states.conv.nbytes),
+            "keys and values": (states.keys.nbytes + states.values.nbytes + tower_row) * num_rows,
+            "candidate head": self.backbone.head.nbytes,
+            "tower": _weight_bytes([self.tower]) - tables - _weight_bytes([self.tower.rope]),
+        }
+
+
+def _weight_bytes(modules: Iterable[nn.Module]) -> int:
+    return sum(weight.nbytes for module in modules for weight in module.parameters())
+
 
 @dataclass(frozen=True, eq=False)
 class PrefixState:
@@ -86,9 +114,9 @@ class TakeState:
     Buffers are made once and written only in place, so that a graph may hold their addresses: `hidden` [1,
     H] and `row` [1, 1 + codebooks] belong to the last known row, whose tower caches the next step fills;
     `last` [1] int64 is that row's position and `frame` [1] int64 the number of the next frame; `window` [16]
-    the last main ids; `log` [max_frames, 1 + codebooks] the frames drawn; `ended`, `finite` [max_frames]
-    bool are for the host. `num_rows` and `num_frames` are the host's own count of rows known and frames
-    queued.
+    the last main ids; `log` [max_frames, 3 + codebooks] int64 is what the host reads of each frame: its row,
+    whether the take ended with it, whether all its logits were numbers. `num_rows` and `num_frames` are the
+    host's own count of rows known and frames queued.
     """
 
     model: Drama3Model
@@ -102,10 +130,9 @@ class TakeState:
     frame: Tensor
     window: Tensor
     log: Tensor
-    ended: Tensor
-    finite: Tensor
     num_rows: int = 0
     num_frames: int = 0
+    chain: Callable[[np.ndarray], None] | None = None  # on a CPU that has one: the fast `draw_frame`
 
     @classmethod
     def open(
@@ -126,10 +153,20 @@ class TakeState:
             last=torch.full((1,), -1, **whole),
             frame=torch.zeros(1, **whole),
             window=torch.full((RAS_WINDOW,), -1, **whole),
-            log=torch.zeros(max_frames, width, **whole),
-            ended=torch.zeros(max_frames, dtype=torch.bool, device=device),
-            finite=torch.zeros(max_frames, dtype=torch.bool, device=device),
+            log=torch.zeros(max_frames, width + 2, **whole),
         )
+
+    @torch.inference_mode()
+    def reset(self, knobs: TakeKnobs) -> None:
+        """A fresh state in the same buffers, with the sampler of the next take."""
+        memory = self.backbone
+        for part in (memory.keys, memory.values, memory.conv, memory.recurrent, self.tower, self.frame):
+            part.zero_()
+        self.last.fill_(-1)
+        self.window.fill_(-1)
+        for mine, other in zip(self.knobs.parts(), knobs.parts(), strict=True):
+            mine.copy_(other)
+        self.num_rows = self.num_frames = 0
 
     def snapshot(self) -> PrefixState:
         """What the rows so far have left behind, as a value that any later state can start from."""
@@ -185,7 +222,11 @@ class TakeState:
     @torch.inference_mode()
     def step(self, trace: Trace | None = None) -> None:
         """Queue one frame; nothing is read back, `status` is for that."""
-        self.draw_frame(self.noise.frame(self.num_frames), self.num_rows, trace)
+        noise = self.noise.frame(self.num_frames)
+        if self.chain is not None and trace is None:
+            self.chain(noise.numpy())
+        else:
+            self.draw_frame(noise, self.num_rows, trace)
         self.num_rows, self.num_frames = self.num_rows + 1, self.num_frames + 1
 
     def draw_frame(self, noise: Tensor, window: int, trace: Trace | None = None) -> None:
@@ -211,9 +252,8 @@ class TakeState:
         note(trace, "step_hidden", self.hidden)
         note(trace, "step_logits", logits)
         self.row.copy_(torch.stack([main, *codes], -1))
-        self.log.index_copy_(0, self.frame, self.row)
-        self.ended.index_copy_(0, self.frame, ~semantic)
-        self.finite.index_copy_(0, self.frame, torch.stack(verdicts).all()[None])
+        told = torch.stack((~semantic, torch.stack(verdicts).all()[None]), -1)
+        self.log.index_copy_(0, self.frame, torch.cat((self.row, told.long()), -1))
         self.window.copy_(torch.cat((self.window[1:], main)))
         self.last += 1
         self.frame += 1
@@ -221,8 +261,17 @@ class TakeState:
 
     def status(self, frame: int) -> tuple[bool, bool]:
         """(ended, finite) of a queued frame; the host waits here for it."""
-        return bool(self.ended[frame]), bool(self.finite[frame])
+        ended, finite = self.log[frame, -2:].tolist()
+        return bool(ended), bool(finite)
+
+    def frames(self, first: int, last: int) -> Tensor:
+        """Rows [last - first, 1 + codebooks] int64 of frames first..last-1, on the host."""
+        return self.log[first:last, :-2].cpu()
 
     def codes(self, first: int, last: int) -> Tensor:
-        """[codebooks, last - first] int64 of frames first..last-1."""
-        return self.log[first:last, 1:].T
+        """[codebooks, last - first] int64 of frames first..last-1, on the host."""
+        return self.frames(first, last)[:, 1:].T
+
+    def close(self) -> None:
+        """End the take: its chain holds this state, and memory must be free when a take is closed."""
+        self.chain = None

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.family import Capabilities, Piece, PieceEnd, Sound
+from engine.family import Capabilities, Piece, PieceEnd, PromptSize, Sound
 from engine.kokoro import weights
 from engine.kokoro.voices import Voice, choose, read_voices
 from engine.take import Character, RequestError, Spoken, Status
-from prompts.text import check_character_field, check_line
+from engine.vocoder import pcm16
+from prompts.text import check_character_field, check_line, cues
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -96,6 +97,10 @@ class KokoroFamily:
                 check_character_field(getattr(character, field), field)
         _check_words(text)
 
+    def performed(self, text: str) -> str:
+        """All of it; cues are left out where words become phonemes."""
+        return text
+
     def directed(self, text: str, direction: str) -> str:
         """Raises RequestError: Kokoro plays every line alike."""
         raise RequestError(f"The stand-in voice can't be directed; {_ANOTHER}.")
@@ -104,8 +109,13 @@ class KokoroFamily:
         """Raises RequestError: Kokoro has no codes."""
         raise RequestError(f"The stand-in voice can't follow a reference clip; {_ANOTHER}.")
 
-    def forget(self) -> None:
+    def forget(self) -> int:
         """Nothing is remembered of a take."""
+        return 0
+
+    def measure(self, piece: Piece) -> PromptSize:
+        """There are no rows: every line is read for itself."""
+        return PromptSize(0, (), 0)
 
     def speak(self, piece: Piece) -> Iterator[Status | Sound]:
         """Perform one piece, a `Sound` a sentence with the pause before it; returns the PieceEnd.
@@ -132,10 +142,10 @@ class KokoroFamily:
             samples = self._sound(phrase, voice, speed)
             room = piece.max_frames - frames
             if len(samples) > room * HOP:
-                yield Sound(samples[: room * HOP], room)
+                yield Sound(pcm16(samples[: room * HOP]), room)
                 return PieceEnd("length", piece.max_frames, None)
             frames += len(samples) // HOP
-            yield Sound(samples, len(samples) // HOP)
+            yield Sound(pcm16(samples), len(samples) // HOP)
         return PieceEnd("stop", frames, None)
 
     def _sound(self, phrase: Phrase, voice: Voice, speed: float) -> np.ndarray:
@@ -165,7 +175,7 @@ def trim(samples: np.ndarray) -> np.ndarray:
 
 def _check_words(text: str) -> None:
     """Raise RequestError where nothing is left to say, or in a script that Kokoro's English can't read."""
-    from engine.kokoro.phrases import cues, phrases, spoken
+    from engine.kokoro.phrases import phrases, spoken
 
     words = spoken(text)
     for letter in unicodedata.normalize("NFKC", words):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kokoro_onnx.chunker import pause_after, split_phonemes
 
 from engine.kokoro.espeak import phonemes
-from prompts.text import SPEAKER
+from prompts.text import SPEAKER, without_cues
 
 MAX_PHONEMES = 400
 SENTENCE_PAUSE_S = 0.25
@@ -38,7 +38,6 @@ ABBREVIATIONS = {
 }
 CURRENCIES = {"$": "dollar", "£": "pound", "€": "euro"}
 
-_CUE = re.compile(r"\[[^\[\]]*\]")
 _PICTURE = re.compile(
     "[\u2190-\u2bff\ufe0e\ufe0f\u200d\U0001f000-\U0001faff]+"
 )  # espeak-ng reads an emoji's name
@@ -72,7 +71,7 @@ def phrases(text: str, accent: str) -> list[Phrase]:
 
 def spoken(text: str) -> str:
     """`text` as it is read: without cues and pictures; abbreviations, sums and times in words."""
-    text = _PICTURE.sub(" ", _CUE.sub(" ", text.replace(SPEAKER, " ")))
+    text = _PICTURE.sub(" ", without_cues(text.replace(SPEAKER, " ")))
     text = _ABBREVIATION.sub(lambda match: ABBREVIATIONS[match[1]], text)
     text = _MONEY.sub(
         lambda match: f"{match[2]} {CURRENCIES[match[1]]}{'' if match[2] == '1' else 's'}", text
@@ -93,8 +92,3 @@ def sentences(text: str) -> list[str]:
         start = match.end()
     rest = text[start:].strip()
     return [*found, rest] if rest else found
-
-
-def cues(text: str) -> list[str]:
-    """The cues in square brackets that `text` holds, as written."""
-    return _CUE.findall(text)

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from engine.drama3.family import Drama3Family
+from engine.engine import Engine
 from engine.family import Piece
 from engine.models import load_family
-from engine.take import Character, Reference, RequestError, Sampling, Spoken
+from engine.take import Character, Reference, RequestError, Sampling, Spoken, TakeRequest
 from prompts.text import PromptError
 
 CASES = json.loads((Path(__file__).parents[1] / "data/drama3_tiny/prompts.json").read_text("utf-8"))["cases"]
@@ -218,3 +219,41 @@ def test_codes_of_a_clip_are_codes_that_a_prompt_takes(tiny_family, drama3_tiny)
     assert codes.dtype == np.int64
     assert codes.shape == (4, -(-len(clip) // 2048))
     tiny_family.prompt(Piece("Now.", 0, Character(voice=(Reference(codes, "Hi."),)), (), Sampling(), 7, 10))
+
+
+@pytest.fixture(scope="module")
+def reader(drama3_tiny, tmp_path_factory) -> Drama3Family:
+    """A checkpoint that would read cues out, and says so."""
+    folder = Path(shutil.copytree(drama3_tiny / "checkpoint", tmp_path_factory.mktemp("cues") / "mine"))
+    edit(folder / "config.json", performs_cues=False)
+    return load(folder)
+
+
+class TestCues:
+    def test_it_can_be_directed_only_if_it_performs_cues(self, reader, tiny_family):
+        assert (reader.capabilities.direct, tiny_family.capabilities.direct) == (False, True)
+
+    def test_cues_reach_the_model_only_if_it_performs_them(self, reader, tiny_family):
+        line = "[softly] I know [sighs]. Go."
+        assert (reader.performed(line), tiny_family.performed(line)) == ("I know. Go.", line)
+
+    def test_a_line_with_cues_is_the_line_without_them(self, reader):
+        def codes(text: str, **fields) -> np.ndarray:
+            return list(Engine(reader).perform(TakeRequest(text, seed=2, max_frames=6, **fields)))[-1].codes
+
+        earlier = Spoken("[laughs] Yes.", np.ones((4, 5), np.int64))
+        bare = Spoken("Yes.", earlier.codes)
+        assert np.array_equal(
+            codes("[softly] I know.", history=(earlier,)), codes("I know.", history=(bare,))
+        )
+
+    def test_a_cue_alone_is_refused_and_named(self, reader, tiny_family):
+        tiny_family.check("[sighs]", Character(), ())
+        with pytest.raises(
+            PromptError, match=r"^mine can't perform a cue alone, such as \[sighs\]; add words"
+        ):
+            reader.check("[sighs] ...", Character(), ())
+
+    def test_the_key_is_true_or_false(self, folder):
+        edit(folder / "config.json", performs_cues="no")
+        assert "performs_cues is 'no'; it must be true or false" in refusal(folder)

@@ -1,0 +1,74 @@
+"""A random checkpoint as large as Drama 3, made on the device: for speed, weights needn't mean anything.
+
+Shape: the LIKELY config of the Drama 3 notes with four shared tower layers of width 6,144, routed experts in
+block-FP8, all else bfloat16: about 36 GB. Seeded. Small weights keep activations finite and the router's
+choice near uniform. Never written to a file.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from engine.drama3.config import Drama3Config, QuantizationConfig, TextConfig, TowerConfig
+from engine.drama3.model import Drama3Model
+
+FP8 = torch.float8_e4m3fn
+
+
+def config(num_layers: int = 40) -> Drama3Config:
+    """The LIKELY config, with fewer backbone layers where only some are wanted."""
+    kinds = tuple("full_attention" if i % 4 == 3 else "linear_attention" for i in range(num_layers))
+    text = TextConfig(
+        vocab_size=252_288, hidden_size=2048, num_hidden_layers=num_layers, num_attention_heads=16,
+        num_key_value_heads=2, head_dim=256, max_position_embeddings=32_768, num_experts=256,
+        num_experts_per_tok=8, moe_intermediate_size=512, shared_expert_intermediate_size=512,
+        linear_conv_kernel_dim=4, linear_key_head_dim=128, linear_value_head_dim=128, linear_num_key_heads=16,
+        linear_num_value_heads=32, rms_norm_eps=1e-6, rope_theta=1e7, partial_rotary_factor=0.25,
+        layer_types=kinds,
+    )  # fmt: skip
+    tower = TowerConfig(
+        dim=2048, n_head=16, n_local_heads=2, head_dim=256, shared_enrichment_layers=4,
+        intermediate_size=6144, num_codebooks=10, vocab_size=4096, norm_eps=1e-6, rope_base=10_000.0,
+        rotary_percent=0.5, vq_feature_placement="backbone_partial", vq_backbone_codebooks=5,
+    )  # fmt: skip
+    start = 248_190
+    return Drama3Config(
+        text, tower, QuantizationConfig("bsgemm-moe", (128, 128)), start, start + 4095, 248_046
+    )
+
+
+def model(device: torch.device, num_layers: int = 40, seed: int = 0) -> Drama3Model:
+    """The filled model, bfloat16 but for its experts."""
+    shape, before = config(num_layers), torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.device("meta"):
+            made = Drama3Model(shape)
+    finally:
+        torch.set_default_dtype(before)
+    made.to_empty(device=device)
+    draws = torch.Generator(device).manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in made.named_parameters():
+            _fill(name, weight, draws)
+        for module in made.modules():
+            if hasattr(module, "finish"):
+                module.finish()
+    return made.eval()
+
+
+def _fill(name: str, weight: torch.Tensor, draws: torch.Generator) -> None:
+    if weight.dtype == FP8:  # any byte but the two that are NaN: exponents up to 2^2
+        for part in weight.view(torch.uint8):
+            part.random_(0, 0x48, generator=draws)
+            part.bitwise_or_((part.clone().random_(0, 2, generator=draws) * 0x80).to(torch.uint8))
+    elif name.endswith("_scale"):
+        weight.fill_(2048**-0.5)
+    elif name.endswith("dt_bias"):
+        weight.fill_(-4.0)
+    elif name.endswith("mixer.gain"):
+        weight.fill_(1.0)
+    elif weight.is_floating_point() and weight.dim() == 1:
+        weight.zero_()  # gains are kept as 1 + w, log rates as exp(0)
+    elif weight.is_floating_point():
+        weight.normal_(0.0, weight.shape[-1] ** -0.5, generator=draws)

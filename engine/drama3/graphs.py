@@ -1,0 +1,265 @@
+"""What one GPU keeps ready for takes: fixed buffers, the decode step and the codec as CUDA graphs.
+
+A graph replays the same kernels on the same addresses, so everything a step touches is made once: the state
+of a take with room for the longest one, a block of noise, a pinned log for the host. A take borrows them
+(`Desk.open`), and nobody else gets them before its last queued kernel has run. A frame is one replay; its
+row is copied into pinned memory behind it, so that the host learns of frame n while frame n + 1 runs.
+
+The codec has a stream and buffers of its own and gets its codes from the host's log: no kernel of one ever
+waits for the other's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from engine.drama3.codec import Codec
+from engine.drama3.codec_layers import Ring, fresh_carries
+from engine.drama3.model import Drama3Model, PrefixState, TakeState
+from engine.family import Piece, Sound
+from engine.noise import BLOCK_FRAMES, exponential, seed_words
+from engine.sampling import TakeKnobs
+from engine.vocoder import SCHEDULE
+
+try:
+    from engine.drama3.fused import FusedStep
+    from engine.drama3.kernels import experts_grouped
+except ImportError:  # a build of torch without Triton, as for CPUs: the plain layers run instead
+    FusedStep = None
+
+BUCKETS = (1024, 2048, 4096, 8192)  # cached rows that a graph of plain layers reads, and then all of them
+
+
+class FrameDesk:
+    """A model's fixed buffers and its captured steps. One take at a time sits at it."""
+
+    def __init__(self, model: Drama3Model, max_frames: int, fused: bool) -> None:
+        c, device = model.config, model.device
+        draws, candidates = c.tower.num_codebooks + 1, len(model.candidates)
+        self.model = model
+        self.noise = torch.zeros(BLOCK_FRAMES, draws, candidates, device=device)
+        knobs = TakeKnobs.of(1.0, None, 1.0, device)
+        self.state = TakeState.open(model, model.max_rows, max_frames, knobs, noise=None)
+        self.log = torch.zeros(self.state.log.shape, dtype=torch.int64, pin_memory=True)
+        self.free = threading.Lock()
+        self._fused = FusedStep(model, self.state, self.noise) if fused else None
+        for layer in model.backbone.layers if fused else ():
+            layer.experts.experts.grouped_kernel = experts_grouped
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def sit(self, piece: Piece) -> DeskTake | None:
+        """The piece's take at this desk, or None while another one is at it."""
+        return DeskTake(self, piece) if self.free.acquire(blocking=False) else None
+
+    def begin(self) -> None:
+        if self._fused:
+            self._fused.begin()
+
+    def ready(self, num_rows: int) -> bool:
+        """Whether the graph of a step behind `num_rows` rows is captured."""
+        return self._bucket(num_rows) in self._graphs
+
+    def replay(self, num_rows: int) -> None:
+        """Queue a frame behind `num_rows` known rows."""
+        bucket = self._bucket(num_rows)
+        if bucket not in self._graphs:
+            self._graphs[bucket] = self._captured(bucket)
+        self._graphs[bucket].replay()
+
+    def _bucket(self, num_rows: int) -> int:
+        if self._fused:  # its attention reads live rows only
+            return self.model.max_rows
+        return next((bucket for bucket in BUCKETS if num_rows < bucket), self.model.max_rows - 1)
+
+    def _captured(self, bucket: int) -> torch.cuda.CUDAGraph:
+        """Capture a step. Running it to warm up would change the take under way, so its state is put back."""
+        step = self._fused or (lambda: self.state.draw_frame(self._noise_of_frame(), bucket))
+        graph, kept = torch.cuda.CUDAGraph(), [part.clone() for part in self._written(bucket)]
+        torch.cuda.synchronize()
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            step()
+            side.synchronize()
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            step()
+        for part, was in zip(self._written(bucket), kept, strict=True):
+            part.copy_(was)
+        return graph
+
+    def _noise_of_frame(self) -> Tensor:
+        return self.noise.index_select(0, self.state.frame % BLOCK_FRAMES)[0]
+
+    def _written(self, bucket: int) -> list[Tensor]:
+        """Everything that a step writes and a later one reads, but cached rows past the last known one."""
+        state = self.state
+        parts = [state.hidden, state.row, state.last, state.frame, state.window, state.backbone.conv]
+        parts += [state.backbone.recurrent, *(self._fused.carried() if self._fused else ())]
+        return parts
+
+
+def fusible(device: torch.device) -> bool:
+    """Whether the kernels run here: they need Triton, and float8 compute capability 8.9."""
+    return FusedStep is not None and torch.cuda.get_device_capability(device) >= (8, 9)
+
+
+class DeskTake:
+    """One piece at the desk; the `FrameState` that stepping drives. `close` gives the desk back."""
+
+    def __init__(self, desk: FrameDesk, piece: Piece) -> None:
+        self.desk, self.state = desk, desk.state
+        self._seed = seed_words(piece.seed, desk.model.device)
+        self._piece = torch.tensor(piece.index, dtype=torch.int64, device=desk.model.device)
+        self._told: dict[int, torch.cuda.Event] = {}
+        self._begun = False
+        sampling = piece.sampling
+        fresh = TakeKnobs.of(sampling.temperature, sampling.top_k, sampling.top_p, desk.model.device)
+        self.state.reset(fresh)
+
+    @property
+    def num_rows(self) -> int:
+        return self.state.num_rows
+
+    def prefill(self, rows: Tensor) -> None:
+        self.state.prefill(rows)
+
+    def snapshot(self) -> PrefixState:
+        return self.state.snapshot()
+
+    def restore(self, prefix: PrefixState) -> None:
+        self.state.restore(prefix)
+
+    @torch.inference_mode()
+    def step(self) -> None:
+        """Queue one frame and the copy of its row to the host."""
+        desk, state, frame = self.desk, self.state, self.state.num_frames
+        if not self._begun:
+            desk.begin()
+            self._begun = True
+        if frame % BLOCK_FRAMES == 0:
+            desk.noise.copy_(self.noise_block(frame))
+        desk.replay(state.num_rows)
+        desk.log[frame].copy_(state.log[frame], non_blocking=True)
+        self._told[frame] = torch.cuda.Event()
+        self._told[frame].record()
+        state.num_rows, state.num_frames = state.num_rows + 1, frame + 1
+
+    def noise_block(self, frame: int) -> Tensor:
+        """[block frames, draws, candidates] float32: the noise from `frame` on."""
+        numbers = torch.arange(frame, frame + BLOCK_FRAMES, device=self._seed.device)
+        return exponential(self._seed, numbers, *self.desk.noise.shape[1:], self._piece)
+
+    def status(self, frame: int) -> tuple[bool, bool]:
+        """(ended, finite) of a queued frame; the host waits here for it, not for the one behind it."""
+        if event := self._told.pop(frame, None):
+            event.synchronize()
+        ended, finite = self.desk.log[frame, -2:].tolist()
+        return bool(ended), bool(finite)
+
+    def codes(self, first: int, last: int) -> Tensor:
+        """[codebooks, last - first] int64 of frames whose status is known, on the host."""
+        return self.desk.log[first:last, 1:-2].T.clone()
+
+    def close(self) -> None:
+        """Wait for what is queued: the next take will write where it writes."""
+        torch.cuda.current_stream().synchronize()
+        self.desk.free.release()
+
+
+class CodecDesk:
+    """A codec's fixed buffers, one graph for each size of chunk, and the stream they run on."""
+
+    def __init__(self, codec: Codec) -> None:
+        self.codec = codec
+        self.stream = torch.cuda.Stream(codec.device)
+        self.carries = fresh_carries(codec.upsample, max(SCHEDULE)) | fresh_carries(
+            codec.decoder, max(SCHEDULE)
+        )
+        self.free = threading.Lock()
+        self._codes = torch.zeros(max(SCHEDULE), codec.num_codebooks, dtype=torch.int64, device=codec.device)
+        self._pcm = torch.zeros(max(SCHEDULE) * codec.hop, dtype=torch.int16, device=codec.device)
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def sit(self) -> SideVocoder | None:
+        """A piece's vocoder at this desk, or None while another one is at it."""
+        return SideVocoder(self) if self.free.acquire(blocking=False) else None
+
+    def begin(self) -> None:
+        with torch.cuda.stream(self.stream), torch.inference_mode():
+            for carry in self.carries.values():
+                carry.zero_()
+
+    @torch.inference_mode()
+    def decode(self, codes: Tensor, pcm: Tensor) -> torch.cuda.Event:
+        """Queue the decoding of pinned codes [frames, codebooks] into pinned pcm int16; an event ends it.
+
+        Fewer frames than any graph takes are the end of a piece: silence behind them changes nothing before.
+        """
+        frames = len(codes)
+        size = next(size for size in sorted(SCHEDULE) if size >= frames)
+        with torch.cuda.stream(self.stream):
+            self._codes[:frames].copy_(codes, non_blocking=True)
+            if size not in self._graphs:
+                self._graphs[size] = self._captured(size)
+            self._graphs[size].replay()
+            pcm.copy_(self._pcm[: len(pcm)], non_blocking=True)
+            event = torch.cuda.Event()
+            event.record()
+        return event
+
+    def _decode(self, size: int) -> None:
+        samples = self.codec.decode_block(self._codes[:size].T, self.carries)
+        self._pcm[: len(samples)].copy_(samples.clamp(-1.0, 1.0).mul_(32767.0))
+
+    def _captured(self, size: int) -> torch.cuda.CUDAGraph:
+        """Capture one size; the carries of the piece under way are put back."""
+        graph = torch.cuda.CUDAGraph()
+        parts = [part for carry in self.carries.values() for part in _buffers(carry)]
+        kept = [part.clone() for part in parts]
+        self._decode(size)
+        self.stream.synchronize()
+        with torch.cuda.graph(graph, pool=self._pool, stream=self.stream, capture_error_mode="thread_local"):
+            self._decode(size)
+        for part, was in zip(parts, kept, strict=True):
+            part.copy_(was)
+        return graph
+
+
+def _buffers(carry: Tensor | Ring) -> tuple[Tensor, ...]:
+    return (carry.keys, carry.values, carry.position) if isinstance(carry, Ring) else (carry,)
+
+
+class SideVocoder:
+    """One piece at the codec's desk; a `Vocoder` that never makes the decode loop wait."""
+
+    def __init__(self, desk: CodecDesk) -> None:
+        self.desk = desk
+        self._queued: list[tuple[torch.cuda.Event, Tensor, int, Tensor]] = []
+        desk.begin()
+
+    def queue(self, codes: Tensor) -> None:
+        frames = codes.shape[1]
+        rows = codes.T.contiguous().pin_memory()
+        pcm = torch.empty(frames * self.desk.codec.hop, dtype=torch.int16, pin_memory=True)
+        self._queued.append((self.desk.decode(rows, pcm), pcm, frames, rows))
+
+    def heard(self, wait: bool) -> Iterator[Sound]:
+        while self._queued:
+            event, pcm, frames, _ = self._queued[0]
+            if wait:
+                event.synchronize()
+            elif not event.query():
+                return
+            self._queued.pop(0)
+            yield Sound(pcm.numpy(), frames)
+
+    def close(self) -> None:
+        """Wait for the chunk in flight: the next piece will write where it writes."""
+        self._queued.clear()
+        self.desk.stream.synchronize()
+        self.desk.free.release()

@@ -1,0 +1,798 @@
+"""The decode step's kernels: one row at a time, bound by the bytes of the weights.
+
+At batch 1 a step reads every weight it needs once and does next to nothing with it, so a kernel is good when
+it streams its matrix at the speed of the memory and the next one starts at once. Therefore everything small
+(norms, gates, activations, residual sums, the router's choice, rope) is folded into the kernel that reads a
+matrix beside it: a program recomputes what it needs from a few kilobytes in cache, which is cheaper than one
+more launch. Sums are in float32; what the plain torch layers round to the model's dtype between two layers is
+rounded here as well, what they round inside one is not.
+
+Every function is held against its twin by a test: `gemv` against norm, `F.linear` and `swiglu` in
+`layers.py`; `delta` against the one-row path of `backbone.DeltaNet`; `experts_up`, `experts_down` and
+`experts_grouped` against `experts.py`; `attention` against `layers.attend` behind norm, rope and cache write.
+Without a GPU the tests run them in Triton's interpreter.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+FP8_BLOCK = tl.constexpr(128)  # rows and columns that share a scale
+
+
+@triton.jit
+def _silu(x):
+    return x * tl.sigmoid(x)
+
+
+@triton.jit
+def _gemv_kernel(
+    x, gain, w, rest, y, eps, n,
+    K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    NORM: tl.constexpr, SWIGLU: tl.constexpr, ADD: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    sums = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
+    ups = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
+    squares = tl.zeros([BLOCK_K], tl.float32)
+    for start in tl.static_range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        inside = (rows < n)[:, None] if K % BLOCK_K == 0 else (rows < n)[:, None] & (k < K)[None, :]
+        at = rows.to(tl.int64)[:, None] * K + k[None, :]
+        tile = tl.load(w + at, mask=inside, other=0.0).to(tl.float32)
+        part = tl.load(x + k, mask=k < K, other=0.0).to(tl.float32)
+        if NORM:  # the row's own scale is a factor of the sum: nothing has to wait for it
+            squares += part * part
+            part *= tl.load(gain + k, mask=k < K, other=0.0)
+        sums += tile * part[None, :]
+        if SWIGLU:
+            ups += tl.load(w + n * K + at, mask=inside, other=0.0).to(tl.float32) * part[None, :]
+    rstd = tl.rsqrt(tl.sum(squares, 0) / K + eps) if NORM else 1.0
+    out = tl.sum(sums, 1) * rstd
+    if SWIGLU:
+        out = _silu(out) * (tl.sum(ups, 1) * rstd)
+    if ADD:
+        out += tl.load(rest + rows, mask=rows < n, other=0.0).to(tl.float32)
+    tl.store(y + rows, out.to(y.dtype.element_ty), mask=rows < n)
+
+
+def gemv(
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    gain: Tensor | None = None,
+    eps: float = 0.0,
+    rest: Tensor | None = None,
+    swiglu: bool = False,
+) -> None:
+    """y [n] = w [n, K] @ x [K]; `gain` norms x first, `rest` [n] is added at the end.
+
+    `swiglu`: w is [2n, K], gate rows then up rows, and y = silu(gate) * up.
+    """
+    n, width = y.shape[-1], w.shape[1]
+    block_n, block_k, warps = gemv_blocks(n, width, swiglu)
+    _gemv_kernel[(triton.cdiv(n, block_n),)](
+        x, x if gain is None else gain, w, x if rest is None else rest, y, eps, n,
+        K=width, BLOCK_N=block_n, BLOCK_K=block_k,
+        NORM=gain is not None, SWIGLU=swiglu, ADD=rest is not None, num_warps=warps,
+    )  # fmt: skip
+
+
+def gemv_blocks(n: int, width: int, swiglu: bool) -> tuple[int, int, int]:
+    """(rows of a program, columns it reads at once, warps)."""
+    return (2 if swiglu or n <= 4096 else 4), min(2048, triton.next_power_of_2(width)), 4
+
+
+@triton.jit
+def _norm_kernel(x, gain, y, eps, K: tl.constexpr, KP: tl.constexpr):
+    k = tl.arange(0, KP)
+    row = tl.load(x + k, mask=k < K, other=0.0).to(tl.float32)
+    row *= tl.rsqrt(tl.sum(row * row, 0) / K + eps) * tl.load(gain + k, mask=k < K, other=0.0)
+    tl.store(y + k, row.to(y.dtype.element_ty), mask=k < K)
+
+
+def norm(x: Tensor, gain: Tensor, eps: float, y: Tensor) -> None:
+    """y [K] = norm(x [K])."""
+    width = x.shape[-1]
+    _norm_kernel[(1,)](x, gain, y, eps, K=width, KP=triton.next_power_of_2(width), num_warps=8)
+
+
+# ---------------------------------------------------------------- delta net
+
+
+@triton.jit
+def _conv(u, ring, w, channel, inside, last, channels, L: tl.constexpr):
+    """silu of the causal convolution's newest output for `channel`, in u's dtype as float32.
+
+    `w` [L, channels]; `ring` [L, channels] holds the input of position p in slot p % L, so that reading the
+    last L - 1 and writing the newest never meet.
+    """
+    total = tl.load(u + channel, mask=inside, other=0.0).to(tl.float32)
+    total *= tl.load(w + (L - 1) * channels + channel, mask=inside, other=0.0).to(tl.float32)
+    for back in tl.static_range(1, L):
+        slot = (last - back + L) % L
+        older = tl.load(ring + slot * channels + channel, mask=inside, other=0.0).to(tl.float32)
+        weight = tl.load(w + (L - 1 - back) * channels + channel, mask=inside, other=0.0)
+        total += older * weight.to(tl.float32)
+    kind = u.dtype.element_ty
+    return _silu(total.to(kind).to(tl.float32)).to(kind).to(tl.float32)
+
+
+@triton.jit
+def _delta_kernel(
+    read, ring, conv, log_rate, dt_bias, state, out, last,
+    KEY_HEADS: tl.constexpr, HEADS: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
+    KP: tl.constexpr, BLOCK_V: tl.constexpr, L: tl.constexpr,
+):  # fmt: skip
+    head, block = tl.program_id(0), tl.program_id(1)
+    key_head = head // (HEADS // KEY_HEADS)
+    position = tl.load(last)
+    i = tl.arange(0, KP)
+    v_at = block * BLOCK_V + tl.arange(0, BLOCK_V)
+    k_in, v_in = i < DK, v_at < DV
+    q_channel = key_head * DK + i
+    k_channel = KEY_HEADS * DK + q_channel
+    v_channel = 2 * KEY_HEADS * DK + head * DV + v_at
+    at = state + (head * DK + i)[:, None] * DV + v_at[None, :]
+    inside = k_in[:, None] & v_in[None, :]
+    s = tl.load(at, mask=inside, other=0.0)
+    channels: tl.constexpr = 2 * KEY_HEADS * DK + HEADS * DV
+    q = _conv(read, ring, conv, q_channel, k_in, position, channels, L)
+    k = _conv(read, ring, conv, k_channel, k_in, position, channels, L)
+    v = _conv(read, ring, conv, v_channel, v_in, position, channels, L)
+    newest = ring + (position % L) * channels
+    if (head % (HEADS // KEY_HEADS) == 0) & (block == 0):
+        tl.store(newest + q_channel, tl.load(read + q_channel, mask=k_in, other=0.0), mask=k_in)
+        tl.store(newest + k_channel, tl.load(read + k_channel, mask=k_in, other=0.0), mask=k_in)
+    tl.store(newest + v_channel, tl.load(read + v_channel, mask=v_in, other=0.0), mask=v_in)
+    q = q * tl.rsqrt(tl.sum(q * q, 0) + 1e-6) * (DK**-0.5)
+    k = k * tl.rsqrt(tl.sum(k * k, 0) + 1e-6)
+    gates = 2 * KEY_HEADS * DK + 2 * HEADS * DV
+    beta = tl.sigmoid(tl.load(read + gates + head).to(tl.float32))
+    a = tl.load(read + gates + HEADS + head).to(tl.float32) + tl.load(dt_bias + head)
+    softplus = tl.where(a > 20.0, a, tl.log(1.0 + tl.exp(tl.minimum(a, 20.0))))
+    decay = tl.exp(tl.load(log_rate + head) * softplus)
+    s *= decay
+    delta = beta * (v - tl.sum(k[:, None] * s, 0))
+    s += k[:, None] * delta[None, :]
+    tl.store(at, s, mask=inside)
+    o = tl.sum(q[:, None] * s, 0)
+    tl.store(out + head * DV + v_at, o.to(out.dtype.element_ty), mask=v_in)
+
+
+def delta(
+    read: Tensor,
+    ring: Tensor,
+    conv: Tensor,
+    log_rate: Tensor,
+    dt_bias: Tensor,
+    state: Tensor,
+    out: Tensor,
+    last: Tensor,
+    key_heads: int,
+) -> None:
+    """One row of the delta net between its two projections, in place on `state` [heads, dk, dv] float32.
+
+    `read` holds q, k, v, z, b, a; `conv` [K, channels] the convolution, `ring` [K, channels] its inputs,
+    position p in slot p % K;
+    `last` [1] int64 the row's position; `out` [heads * dv] what the gated norm of `gemv_gated` takes.
+    """
+    heads, dk, dv = state.shape
+    block = min(32, triton.next_power_of_2(dv))
+    _delta_kernel[(heads, triton.cdiv(dv, block))](
+        read, ring, conv, log_rate, dt_bias, state, out, last,
+        KEY_HEADS=key_heads, HEADS=heads, DK=dk, DV=dv, KP=triton.next_power_of_2(dk), BLOCK_V=block,
+        L=len(ring), num_warps=4,
+    )  # fmt: skip
+
+
+@triton.jit
+def _gemv_gated_kernel(
+    o, z, gain, w, rest, y, eps, n,
+    HEADS: tl.constexpr, HP: tl.constexpr, DV: tl.constexpr, DP: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    i = tl.arange(0, HP * DP)
+    head, d = i // DP, i % DP
+    inside, at = (head < HEADS) & (d < DV), head * DV + d
+    w_at = rows.to(tl.int64)[:, None] * (HEADS * DV) + at[None, :]
+    tile = tl.load(w + w_at, mask=(rows < n)[:, None] & inside[None, :], other=0.0).to(tl.float32)
+    part = tl.load(o + at, mask=inside, other=0.0).to(tl.float32)
+    squares = tl.sum(tl.reshape(part * part, [HP, DP]), 1)
+    rstd = tl.reshape(tl.broadcast_to(tl.rsqrt(squares / DV + eps)[:, None], [HP, DP]), [HP * DP])
+    part *= rstd * tl.load(gain + d, mask=inside, other=0.0)
+    part *= _silu(tl.load(z + at, mask=inside, other=0.0).to(tl.float32))
+    part = part.to(o.dtype.element_ty).to(tl.float32)
+    out = tl.sum(tile * part[None, :], 1) + tl.load(rest + rows, mask=rows < n, other=0.0).to(tl.float32)
+    tl.store(y + rows, out.to(y.dtype.element_ty), mask=rows < n)
+
+
+GEMV_GATED = 4, 8  # rows of a program, warps
+
+
+def gemv_gated(
+    o: Tensor, z: Tensor, gain: Tensor, eps: float, w: Tensor, rest: Tensor, y: Tensor, heads: int
+) -> None:
+    """y [n] = rest + w [n, heads * dv] @ (rms(o) * gain * silu(z)), the norm over each head of o, z."""
+    n, dv = y.shape[-1], w.shape[1] // heads
+    block_n, warps = GEMV_GATED
+    _gemv_gated_kernel[(triton.cdiv(n, block_n),)](
+        o, z, gain, w, rest, y, eps, n, HEADS=heads, HP=triton.next_power_of_2(heads), DV=dv,
+        DP=triton.next_power_of_2(dv), BLOCK_N=block_n, num_warps=warps,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- attention
+
+
+@triton.jit
+def _dot(a, b, WIDE: tl.constexpr):
+    """a @ b with float32 sums; WIDE: in float32 throughout."""
+    if WIDE:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
+    return tl.dot(a, b)
+
+
+def widen(dtype: torch.dtype) -> bool:
+    """Float32 keeps its bits; and Triton's interpreter can't multiply bfloat16."""
+    return dtype == torch.float32 or not torch.cuda.is_available()
+
+
+@triton.jit
+def _angles(cos, sin, position, d, HALF: tl.constexpr, PAIRS: tl.constexpr):
+    """(mate, c, s) of each entry d of a head: rotated, it is x c + x[mate] s. From 2 HALF on they stay."""
+    turns = d < 2 * HALF
+    if PAIRS:
+        first, angle = d % 2 == 0, d // 2
+        mate = tl.where(first, d + 1, d - 1)
+    else:
+        first, angle = d < HALF, d % HALF
+        mate = tl.where(first, d + HALF, d - HALF)
+    c = tl.load(cos + position * HALF + angle, mask=turns, other=1.0)
+    s = tl.load(sin + position * HALF + angle, mask=turns, other=0.0)
+    return tl.where(turns, mate, d), c, tl.where(first, -s, s)
+
+
+@triton.jit
+def _turned(at, inside, gain, d, mate, c, s, eps, D: tl.constexpr):
+    """The heads at pointers `at` [heads, 1], normed and rotated: [heads, entries] in their dtype."""
+    kind = at.dtype.element_ty
+    x = tl.load(at + d[None, :], mask=inside, other=0.0).to(tl.float32)
+    other = tl.load(at + mate[None, :], mask=inside, other=0.0).to(tl.float32)
+    rstd = tl.rsqrt(tl.sum(x * x, 1) / D + eps)[:, None]
+    x = (x * rstd * tl.load(gain + d, mask=d < D, other=0.0)[None, :]).to(kind).to(tl.float32)
+    other = (other * rstd * tl.load(gain + mate, mask=d < D, other=0.0)[None, :]).to(kind).to(tl.float32)
+    return (x * c[None, :] + other * s[None, :]).to(kind)
+
+
+@triton.jit
+def _attention_part_kernel(
+    read, q_gain, k_gain, cos, sin, keys, values, part, peak, total, last, eps, capacity, scale,
+    KV_HEADS: tl.constexpr, GROUP: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    HALF: tl.constexpr, PAIRS: tl.constexpr, Q_STRIDE: tl.constexpr, K_AT: tl.constexpr,
+    SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    kv, split = tl.program_id(0), tl.program_id(1)
+    position = tl.load(last)
+    d, g = tl.arange(0, DP), tl.arange(0, GP)
+    d_in, kind = d < D, read.dtype.element_ty
+    mate, c, s = _angles(cos, sin, position, d, HALF, PAIRS)
+    head = kv * GROUP + g
+    q_in = (g < GROUP)[:, None] & d_in[None, :]
+    q = _turned(read + head[:, None] * Q_STRIDE, q_in, q_gain, d, mate, c, s, eps, D)
+    k_at = read + K_AT + kv * D
+    new_key = _turned(k_at + tl.arange(0, 1)[:, None], d_in[None, :], k_gain, d, mate, c, s, eps, D)
+    new_value = tl.load(k_at + KV_HEADS * D + d, mask=d_in, other=0.0)[None, :]
+    base = kv.to(tl.int64) * capacity
+    # Only the program whose rows end with the newest one writes it, but every program has it at hand.
+    rows_a_split = tl.cdiv(tl.cdiv(position + 1, SPLITS), BLOCK) * BLOCK
+    start = split * rows_a_split
+    end = tl.minimum(start + rows_a_split, position + 1)
+    if (start <= position) & (position < start + rows_a_split):
+        at = ((base + position) * D + d)[None, :]
+        tl.store(keys + at, new_key, mask=d_in[None, :])
+        tl.store(values + at, new_value, mask=d_in[None, :])
+    most = tl.full([GP], -float("inf"), tl.float32)
+    mass = tl.zeros([GP], tl.float32)
+    mixed = tl.zeros([GP, DP], tl.float32)
+    for row in range(start, end, BLOCK):
+        r = row + tl.arange(0, BLOCK)
+        old, newest = (r < position)[:, None] & d_in[None, :], (r == position)[:, None]
+        at = (base + r)[:, None] * D + d[None, :]
+        key = tl.where(newest, new_key, tl.load(keys + at, mask=old, other=0.0))
+        value = tl.where(newest, new_value, tl.load(values + at, mask=old, other=0.0))
+        score = _dot(q, tl.trans(key), WIDE) * scale
+        score = tl.where((r <= position)[None, :], score, -float("inf"))
+        top = tl.maximum(most, tl.max(score, 1))
+        shrink, share = tl.exp(most - top), tl.exp(score - top[:, None])
+        mass = mass * shrink + tl.sum(share, 1)
+        mixed = mixed * shrink[:, None] + _dot(share.to(kind), value, WIDE)
+        most = top
+    slot = split * (KV_HEADS * GROUP) + head
+    tl.store(part + slot[:, None] * D + d[None, :], mixed, mask=q_in)
+    tl.store(peak + slot, most, mask=g < GROUP)
+    tl.store(total + slot, mass, mask=g < GROUP)
+
+
+@triton.jit
+def _attention_join_kernel(
+    read, part, peak, total, out,
+    HEADS: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, SPLITS: tl.constexpr,
+    GATE_STRIDE: tl.constexpr, GATE_AT: tl.constexpr,
+):  # fmt: skip
+    head = tl.program_id(0)
+    d, split = tl.arange(0, DP), tl.arange(0, SPLITS)
+    most = tl.load(peak + split * HEADS + head)
+    weight = tl.exp(most - tl.max(most, 0))
+    mass = tl.sum(weight * tl.load(total + split * HEADS + head), 0)
+    at = (split * HEADS + head)[:, None] * D + d[None, :]
+    parts = tl.load(part + at, mask=(d < D)[None, :], other=0.0)
+    kind = out.dtype.element_ty
+    mixed = (tl.sum(parts * weight[:, None], 0) / mass).to(kind).to(tl.float32)
+    gate = tl.load(read + GATE_AT + head * GATE_STRIDE + d, mask=d < D, other=0.0).to(tl.float32)
+    gated = mixed * tl.sigmoid(gate).to(kind).to(tl.float32)
+    tl.store(out + head * D + d, gated.to(kind), mask=d < D)
+
+
+SPLITS = 32  # parts of the cached rows: with 2 kv heads about half of a large card's multiprocessors
+
+
+class AttentionScratch:
+    """Partial results of one attention, float32; every layer of a step may use the same."""
+
+    def __init__(self, heads: int, dim: int, device: torch.device) -> None:
+        self.part = torch.empty(SPLITS, heads, dim, device=device)
+        self.peak = torch.empty(SPLITS, heads, device=device)
+        self.total = torch.empty(SPLITS, heads, device=device)
+
+
+def attention(
+    read: Tensor,
+    q_gain: Tensor,
+    k_gain: Tensor,
+    eps: float,
+    cos: Tensor,
+    sin: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    last: Tensor,
+    out: Tensor,
+    scratch: AttentionScratch,
+    gate_by_head: bool,
+    pairs: bool,
+) -> None:
+    """One row of gated attention between its two projections: out [heads * dim].
+
+    `read` holds queries and gates (head by head in turn if `gate_by_head`, else all queries, then all gates),
+    keys, values. Queries and keys are normed and rotated (`pairs`: neighbours, else halves); the row at
+    position `last` [1] int64 is written into `keys`, `values` [kv_heads, capacity, dim] and attends to all
+    rows up to itself. Only live rows are read.
+    """
+    kv_heads, capacity, dim = keys.shape
+    heads = out.shape[-1] // dim
+    group, half = heads // kv_heads, cos.shape[-1]
+    dp = triton.next_power_of_2(dim)
+    _attention_part_kernel[(kv_heads, SPLITS)](
+        read, q_gain, k_gain, cos, sin, keys, values, scratch.part, scratch.peak, scratch.total, last, eps,
+        capacity, dim**-0.5,
+        KV_HEADS=kv_heads, GROUP=group, GP=max(16, triton.next_power_of_2(group)), D=dim, DP=max(16, dp),
+        HALF=half, PAIRS=pairs, Q_STRIDE=2 * dim if gate_by_head else dim, K_AT=2 * heads * dim,
+        SPLITS=SPLITS, BLOCK=32, WIDE=widen(read.dtype), num_warps=4,
+    )  # fmt: skip
+    _attention_join_kernel[(heads,)](
+        read, scratch.part, scratch.peak, scratch.total, out,
+        HEADS=heads, D=dim, DP=dp, SPLITS=SPLITS, GATE_STRIDE=2 * dim if gate_by_head else dim,
+        GATE_AT=dim if gate_by_head else heads * dim, num_warps=4,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- experts
+
+
+@triton.jit
+def _ordered(value):
+    """int64 keys that sort as the float32 values do."""
+    bits = value.to(tl.int32, bitcast=True)
+    return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.int64)
+
+
+@triton.jit
+def _value(key):
+    """The float32 value of a key."""
+    bits = key.to(tl.int32)
+    return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _choice(logits, slot, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
+    """(expert, share) of rank `slot` among E: softmax over all, renormalised over the TOP best, float32.
+
+    Keys of score and index are unique: the best is found and struck out TOP times, of equals the first one.
+    """
+    e = tl.arange(0, EP)
+    score = tl.load(logits + e, mask=e < E, other=-float("inf")).to(tl.float32)
+    key = (_ordered(score) << 32) | (EP - 1 - e).to(tl.int64)
+    first = tl.max(score, 0)
+    kept, expert, mine = 0.0, 0, 0.0
+    for rank in tl.static_range(TOP):
+        best = tl.max(key, 0)
+        odds = tl.exp(_value(best >> 32) - first)
+        kept += odds
+        expert = tl.where(rank == slot, EP - 1 - (best & 0xFFFFFFFF), expert)
+        mine = tl.where(rank == slot, odds, mine)
+        key = tl.where(key == best, -(1 << 62), key)
+    return expert, mine / kept
+
+
+@triton.jit
+def _experts_up_kernel(
+    x, gain, logits, w, scale, hidden, chosen, share, eps,
+    H: tl.constexpr, WIDTH: tl.constexpr, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr,
+    FP8: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    slot, block = tl.program_id(0), tl.program_id(1)
+    expert, part = _choice(logits, slot, E, EP, TOP)
+    kind = x.dtype.element_ty
+    if block == 0:
+        tl.store(chosen + slot, expert.to(tl.int32))
+        tl.store(share + slot, part.to(kind).to(tl.float32))
+    rows = block * BLOCK_N + tl.arange(0, BLOCK_N)
+    gates = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
+    ups = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
+    squares = tl.zeros([BLOCK_K], tl.float32)
+    row_blocks: tl.constexpr = (WIDTH + FP8_BLOCK - 1) // FP8_BLOCK
+    column_blocks: tl.constexpr = (H + FP8_BLOCK - 1) // FP8_BLOCK
+    base = expert.to(tl.int64) * 2 * WIDTH * H
+    for start in tl.static_range(0, H, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        inside = (rows < WIDTH)[:, None] if H % BLOCK_K == 0 else (rows < WIDTH)[:, None] & (k < H)[None, :]
+        at = base + rows[:, None] * H + k[None, :]
+        gate = tl.load(w + at, mask=inside, other=0.0).to(tl.float32)
+        up = tl.load(w + at + WIDTH * H, mask=inside, other=0.0).to(tl.float32)
+        value = tl.load(x + k, mask=k < H, other=0.0).to(tl.float32)
+        squares += value * value
+        value *= tl.load(gain + k, mask=k < H, other=0.0)
+        if FP8:  # the rows of a program lie in one block, so its scales belong to the columns
+            s_at = (expert * 2 * row_blocks + block * BLOCK_N // FP8_BLOCK) * column_blocks + k // FP8_BLOCK
+            gates += gate * (value * tl.load(scale + s_at, mask=k < H, other=0.0))[None, :]
+            s_at += row_blocks * column_blocks
+            ups += up * (value * tl.load(scale + s_at, mask=k < H, other=0.0))[None, :]
+        else:
+            gates += gate * value[None, :]
+            ups += up * value[None, :]
+    rstd = tl.rsqrt(tl.sum(squares, 0) / H + eps)
+    out = _silu(tl.sum(gates, 1) * rstd) * (tl.sum(ups, 1) * rstd)
+    tl.store(hidden + slot * WIDTH + rows, out.to(kind), mask=rows < WIDTH)
+
+
+@triton.jit
+def _experts_down_kernel(
+    hidden, chosen, share, w, scale, read, shared_w, rest, y,
+    H: tl.constexpr, WIDTH: tl.constexpr, ALL: tl.constexpr, SHARED: tl.constexpr, SP: tl.constexpr,
+    TOP: tl.constexpr, GATE_AT: tl.constexpr, FP8: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    block = tl.program_id(0)
+    rows = block * BLOCK_N + tl.arange(0, BLOCK_N)
+    i = tl.arange(0, ALL)  # the columns of all chosen experts side by side
+    there = i < TOP * WIDTH
+    slot, column = i // WIDTH, i % WIDTH
+    expert = tl.load(chosen + slot, mask=there, other=0).to(tl.int64)
+    at = (expert * H)[None, :] * WIDTH + rows[:, None] * WIDTH + column[None, :]
+    part = tl.load(w + at, mask=(rows < H)[:, None] & there[None, :], other=0.0).to(tl.float32)
+    value = tl.load(hidden + i, mask=there, other=0.0).to(tl.float32)
+    value *= tl.load(share + slot, mask=there, other=0.0)
+    if FP8:
+        row_blocks: tl.constexpr = (H + FP8_BLOCK - 1) // FP8_BLOCK
+        column_blocks: tl.constexpr = (WIDTH + FP8_BLOCK - 1) // FP8_BLOCK
+        s_at = (expert * row_blocks + block * BLOCK_N // FP8_BLOCK) * column_blocks + column // FP8_BLOCK
+        value *= tl.load(scale + s_at, mask=there, other=0.0)
+    out = tl.sum(part * value[None, :], 1)
+    if SHARED:
+        s = tl.arange(0, SP)
+        s_in = s < SHARED
+        kind = read.dtype.element_ty
+        gate = tl.load(read + GATE_AT + 1 + s, mask=s_in, other=0.0).to(tl.float32)
+        up = tl.load(read + GATE_AT + 1 + SHARED + s, mask=s_in, other=0.0).to(tl.float32)
+        value = (_silu(gate) * up).to(kind).to(tl.float32)
+        at = rows[:, None] * SHARED + s[None, :]
+        part = tl.load(shared_w + at, mask=(rows < H)[:, None] & s_in[None, :], other=0.0).to(tl.float32)
+        out += tl.sum(part * value[None, :], 1) * tl.sigmoid(tl.load(read + GATE_AT).to(tl.float32))
+    out += tl.load(rest + rows, mask=rows < H, other=0.0).to(tl.float32)
+    tl.store(y + rows, out.to(y.dtype.element_ty), mask=rows < H)
+
+
+EXPERTS_UP, EXPERTS_DOWN = (4, 4), (2, 4)  # rows of a program, warps
+
+
+class ExpertScratch:
+    """What one layer's experts hand from their first product to the second; shared by all layers."""
+
+    def __init__(self, top_k: int, width: int, device: torch.device, dtype: torch.dtype) -> None:
+        self.hidden = torch.empty(top_k, width, device=device, dtype=dtype)
+        self.chosen = torch.empty(top_k, device=device, dtype=torch.int32)
+        self.share = torch.empty(top_k, device=device)
+
+
+def experts_up(
+    x: Tensor,
+    gain: Tensor,
+    eps: float,
+    logits: Tensor,
+    w: Tensor,
+    scale: Tensor | None,
+    scratch: ExpertScratch,
+) -> None:
+    """The chosen experts' swiglu of norm(x [H]): `w` [E, 2, I, H], `logits` [>= E] the router's."""
+    num, _, width, h = w.shape
+    top = len(scratch.chosen)
+    block_n, warps = EXPERTS_UP
+    _experts_up_kernel[(top, triton.cdiv(width, block_n))](
+        x, gain, logits, w, x if scale is None else scale, scratch.hidden, scratch.chosen, scratch.share, eps,
+        H=h, WIDTH=width, E=num, EP=triton.next_power_of_2(num), TOP=top, FP8=scale is not None,
+        BLOCK_N=block_n, BLOCK_K=min(2048, triton.next_power_of_2(h)), num_warps=warps,
+    )  # fmt: skip
+
+
+def experts_down(
+    scratch: ExpertScratch,
+    w: Tensor,
+    scale: Tensor | None,
+    read: Tensor,
+    shared_w: Tensor | None,
+    rest: Tensor,
+    y: Tensor,
+) -> None:
+    """y [H] = rest + the sum of the experts' down products by their shares + the gated shared expert's.
+
+    `w` [E, H, I]; `read` holds the router's logits, the shared gate and the shared gate|up; `shared_w`
+    [H, Is].
+    """
+    num, h, width = w.shape
+    shared, top = 0 if shared_w is None else shared_w.shape[1], len(scratch.chosen)
+    block_n, warps = EXPERTS_DOWN
+    _experts_down_kernel[(triton.cdiv(h, block_n),)](
+        scratch.hidden, scratch.chosen, scratch.share, w, rest if scale is None else scale, read,
+        rest if shared_w is None else shared_w, rest, y,
+        H=h, WIDTH=width, ALL=triton.next_power_of_2(top * width), SHARED=shared,
+        SP=triton.next_power_of_2(max(shared, 1)), TOP=top, GATE_AT=num,
+        FP8=scale is not None, BLOCK_N=block_n, num_warps=warps,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- frames
+
+
+@triton.jit
+def _tower_in_kernel(
+    x, out_gain, row, table, code_at, code_embedding, code_norm, hidden_norm, y, eps, eos, code_size,
+    frame_row,
+    NORM: tl.constexpr, EXTRA: tl.constexpr, FIRST: tl.constexpr, BOOKS: tl.constexpr, H: tl.constexpr,
+    HP: tl.constexpr,
+):  # fmt: skip
+    k = tl.arange(0, HP)
+    inside = k < H
+    kind = y.dtype.element_ty
+    value = tl.load(x + k, mask=inside, other=0.0).to(tl.float32)
+    if NORM:
+        value *= tl.rsqrt(tl.sum(value * value, 0) / H + eps) * tl.load(out_gain + k, mask=inside, other=0.0)
+        value = value.to(kind).to(tl.float32)
+    code = tl.load(frame_row + code_at)
+    code = tl.minimum(tl.maximum(code, 0), code_size - 1)
+    vector = tl.load(table + code * H + k, mask=inside, other=0.0).to(tl.float32)
+    vector = tl.where(tl.load(frame_row) != eos, vector, 0.0)
+    if EXTRA:
+        # The codes of the last row that the backbone doesn't hear, if that row is one of audio.
+        total = tl.zeros([HP], tl.float32)
+        for book in tl.static_range(FIRST, BOOKS):
+            older = tl.load(row + 1 + book)
+            older = tl.minimum(tl.maximum(older, 0), code_size - 1) + book * code_size
+            total += tl.load(code_embedding + older * H + k, mask=inside, other=0.0).to(tl.float32)
+        audio = tl.load(row + BOOKS + 1)
+        vector += tl.where(audio != 0, total.to(kind).to(tl.float32), 0.0)
+        vector = vector.to(kind).to(tl.float32)
+    for part in tl.static_range(2):
+        source = vector if part == 0 else value
+        gain = code_norm if part == 0 else hidden_norm
+        rstd = tl.rsqrt(tl.sum(tl.where(inside, source * source, 0.0), 0) / H + eps)
+        normed = source * rstd * tl.load(gain + k, mask=inside, other=0.0)
+        tl.store(y + part * H + k, normed.to(kind), mask=inside)
+
+
+@triton.jit
+def _drawn(value, chance, n, temperature, top_k, top_p, CROSSING: tl.constexpr, NP: tl.constexpr):
+    """The index drawn from logits `value` [NP] with noise `chance` ~ Exp(1), as `sampling.draw` does.
+
+    Which candidates are kept is a question about the mass and the number of the better ones: both rise as the
+    bar falls, so the bar is found by bisection over keys of (value, index), and nothing is sorted.
+    """
+    i = tl.arange(0, NP)
+    scaled = value / tl.maximum(temperature, 1e-5)
+    odds = tl.where(i < n, tl.exp(scaled - tl.max(tl.where(i < n, scaled, -float("inf")), 0)), 0.0)
+    probability = odds / tl.sum(odds, 0)
+    key = tl.where(i < n, (_ordered(value) << 16) | (NP - 1 - i).to(tl.int64), -(1 << 62))
+    best = tl.max(key, 0)
+    low, high = (
+        tl.min(tl.where(i < n, key, best), 0),
+        best,
+    )  # the bar lies in low..high; the best is always in
+    while low < high:
+        bar = low + (high - low) // 2
+        better = key > bar
+        level = key == bar
+        mass = tl.sum(tl.where(better, probability, 0.0), 0)
+        if not CROSSING:
+            mass += tl.sum(tl.where(level, probability, 0.0), 0)
+        count = tl.sum(better.to(tl.int32), 0)
+        fits = (mass <= top_p) & (count < top_k)
+        high = tl.where(fits, bar, high)
+        low = tl.where(fits, low, bar + 1)
+    score = tl.where(key >= high, probability / chance, -float("inf"))
+    return tl.argmax(score, 0)
+
+
+@triton.jit
+def _finite(logits, n, NP: tl.constexpr):
+    i = tl.arange(0, NP)
+    value = tl.load(logits + i, mask=i < n, other=0.0)
+    return tl.min(tl.where(tl.abs(value) < float("inf"), 1, 0), 0)
+
+
+@triton.jit
+def _draw_main_kernel(
+    logits, noise, frame, window, candidates, main_t, main_k, main_p, retry_t, retry_k, retry_p,
+    frame_row, verdict, n, eos, start, code_size, block_frames, frame_stride, draw_stride,
+    NP: tl.constexpr, WINDOW: tl.constexpr,
+):  # fmt: skip
+    i = tl.arange(0, NP)
+    value = tl.load(logits + i, mask=i < n, other=0.0)
+    chance = noise + (tl.load(frame) % block_frames) * frame_stride + i
+    one = tl.load(chance, mask=i < n, other=1.0)
+    main = tl.load(
+        candidates + _drawn(value, one, n, tl.load(main_t), tl.load(main_k), tl.load(main_p), True, NP)
+    )
+    seen = tl.load(window + tl.arange(0, WINDOW)) == main
+    if (main != eos) & (tl.sum(seen.to(tl.int32), 0) > 0):
+        two = tl.load(chance + draw_stride, mask=i < n, other=1.0)
+        main = tl.load(
+            candidates + _drawn(value, two, n, tl.load(retry_t), tl.load(retry_k), tl.load(retry_p), True, NP)
+        )
+    tl.store(frame_row, main)
+    tl.store(frame_row + 1, tl.minimum(tl.maximum(main - start, 0), code_size - 1))
+    tl.store(verdict, _finite(logits, n, NP))
+
+
+@triton.jit
+def _draw_head_kernel(
+    logits, noise, frame, knob_t, knob_k, knob_p, code, verdict, n, block_frames, frame_stride, draw_at,
+    NP: tl.constexpr,
+):  # fmt: skip
+    i = tl.arange(0, NP)
+    value = tl.load(logits + i, mask=i < n, other=0.0)
+    chance = noise + (tl.load(frame) % block_frames) * frame_stride + draw_at + i
+    one = tl.load(chance, mask=i < n, other=1.0)
+    drawn = _drawn(value, one, n, tl.load(knob_t), tl.load(knob_k), tl.load(knob_p), False, NP)
+    tl.store(code, drawn.to(tl.int64))
+    tl.store(verdict, _finite(logits, n, NP))
+
+
+@triton.jit
+def _commit_kernel(
+    frame_row, row, log, window, last, frame, verdicts, embedding, code_embedding, x, eos, start, end,
+    code_size, scale,
+    BOOKS: tl.constexpr, MIXED: tl.constexpr, BP: tl.constexpr, WINDOW: tl.constexpr, H: tl.constexpr,
+    HP: tl.constexpr,
+):  # fmt: skip
+    k, b, w = tl.arange(0, HP), tl.arange(0, BP), tl.arange(0, WINDOW)
+    inside = k < H
+    main, at = tl.load(frame_row), tl.load(frame)
+    audio = (main >= start) & (main <= end)
+    total = tl.load(embedding + main * H + k, mask=inside, other=0.0).to(tl.float32)
+    codes = tl.zeros([HP], tl.float32)
+    for book in tl.static_range(1, 1 + MIXED):
+        code = tl.minimum(tl.maximum(tl.load(frame_row + 1 + book), 0), code_size - 1) + book * code_size
+        codes += tl.load(code_embedding + code * H + k, mask=inside, other=0.0).to(tl.float32)
+    kind = x.dtype.element_ty
+    blend = (total + codes.to(kind).to(tl.float32)).to(kind).to(tl.float32) * scale
+    tl.store(x + k, tl.where(audio, blend, total).to(kind), mask=inside)
+    values = tl.load(frame_row + b, mask=b <= BOOKS, other=0)
+    tl.store(row + b, values, mask=b <= BOOKS)
+    tl.store(row + BOOKS + 1, audio.to(tl.int64))
+    log_at = log + at * (BOOKS + 3)
+    tl.store(log_at + b, values, mask=b <= BOOKS)
+    tl.store(log_at + BOOKS + 1, (main == eos).to(tl.int64))
+    verdict = tl.min(tl.load(verdicts + b, mask=b < BOOKS, other=1), 0)
+    tl.store(log_at + BOOKS + 2, verdict.to(tl.int64))
+    moved = tl.load(window + w + 1, mask=w + 1 < WINDOW, other=0)
+    tl.debug_barrier()
+    tl.store(window + w, tl.where(w + 1 < WINDOW, moved, main))
+    tl.store(last, tl.load(last) + 1)
+    tl.store(frame, at + 1)
+
+
+# ---------------------------------------------------------------- prefill
+
+
+@triton.jit
+def _grouped_kernel(
+    x, order, ends, w, scale, y, n,
+    K: tl.constexpr, PER_ROW: tl.constexpr, FP8: tl.constexpr, SWIGLU: tl.constexpr, GATHER: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    expert = tl.program_id(0).to(tl.int64)
+    rows = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    end = tl.load(ends + expert)
+    start = tl.load(ends + expert - 1, mask=expert > 0, other=0)
+    halves: tl.constexpr = 2 if SWIGLU else 1
+    row_blocks = (n + FP8_BLOCK - 1) // FP8_BLOCK
+    column_blocks: tl.constexpr = (K + FP8_BLOCK - 1) // FP8_BLOCK
+    kind = y.dtype.element_ty
+    for tile in range(start, end, BLOCK_M):
+        pair = tile + tl.arange(0, BLOCK_M)
+        there = pair < end
+        source = tl.load(order + pair, mask=there, other=0) // PER_ROW if GATHER else pair
+        sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        ups = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for first in range(0, K, BLOCK_K):
+            k = first + tl.arange(0, BLOCK_K)
+            k_in = k < K
+            part = tl.load(
+                x + source[:, None] * K + k[None, :], mask=there[:, None] & k_in[None, :], other=0.0
+            )
+            for half in tl.static_range(halves):
+                at = (expert * halves + half) * n * K + rows[:, None] * K + k[None, :]
+                inside = (rows < n)[:, None] & k_in[None, :]
+                tile_w = tl.load(w + at, mask=inside, other=0.0).to(tl.float32)
+                if FP8:
+                    s_at = ((expert * halves + half) * row_blocks + rows // FP8_BLOCK) * column_blocks
+                    s_at = s_at[:, None] + (k // FP8_BLOCK)[None, :]
+                    tile_w = (tile_w * tl.load(scale + s_at, mask=inside, other=0.0)).to(kind).to(tl.float32)
+                product = tl.dot(part.to(tl.float32), tl.trans(tile_w), input_precision=PRECISION)
+                if half == 0:
+                    sums += product
+                else:
+                    ups += product
+        if SWIGLU:
+            gate = sums.to(kind).to(tl.float32)
+            sums = _silu(gate).to(kind).to(tl.float32) * ups.to(kind).to(tl.float32)
+        tl.store(
+            y + pair[:, None] * n + rows[None, :], sums.to(kind), mask=there[:, None] & (rows < n)[None, :]
+        )
+
+
+def experts_grouped(
+    x: Tensor,
+    index: Tensor,
+    share: Tensor,
+    gate_up: Tensor,
+    gate_up_scale: Tensor | None,
+    down: Tensor,
+    down_scale: Tensor | None,
+) -> Tensor:
+    """x [rows, H], chosen experts `index` and their shares [rows, k] -> [rows, H]; each expert is read once.
+
+    Pairs of (row, expert) lie sorted by expert; a program has a block of one expert's matrix and passes all
+    its pairs. Nothing is read back, and the sum over a row's experts has one order.
+    """
+    num, _, width, h = gate_up.shape
+    per_row = index.shape[1]
+    order = index.flatten().argsort(stable=True)
+    experts = torch.arange(num, device=x.device)
+    ends = (index.flatten()[None, :] <= experts[:, None]).sum(1)
+    pairs = len(order)
+    hidden, out = x.new_empty(pairs, width), x.new_empty(pairs, h)
+    precision = "ieee" if x.dtype == torch.float32 else "tf32"
+    for source, w, scale, y, gather in (
+        (x, gate_up, gate_up_scale, hidden, True),
+        (hidden, down, down_scale, out, False),
+    ):
+        n = y.shape[1]
+        _grouped_kernel[(num, triton.cdiv(n, 64))](
+            source, order, ends, w, x if scale is None else scale, y, n,
+            K=source.shape[1], PER_ROW=per_row, FP8=scale is not None, SWIGLU=gather, GATHER=gather,
+            BLOCK_M=16, BLOCK_N=64, BLOCK_K=64, PRECISION=precision, num_warps=4,
+        )  # fmt: skip
+    by_row = torch.empty_like(out).index_copy_(0, order, out).view(len(x), per_row, h)
+    return (by_row * share[..., None]).sum(1)

@@ -1,0 +1,249 @@
+"""Every kernel beside its twin of plain torch; in Triton's interpreter where there is no GPU."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined
+
+from engine.drama3 import kernels
+from engine.drama3.config import Drama3Config
+from engine.drama3.fused import FusedStep
+from engine.drama3.layers import ZeroCentredNorm, attend, rotate_halves, rotate_pairs, swiglu
+from engine.drama3.model import Drama3Model, TakeState
+from engine.drama3.weights import load_model
+from engine.noise import NoiseBlocks
+from engine.sampling import Knobs, TakeKnobs, draw, draw_main
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.manual_seed(seed)).to(DEVICE, dtype)
+
+
+def normed(x: torch.Tensor, gain: torch.Tensor, eps: float) -> torch.Tensor:
+    twin = ZeroCentredNorm(len(gain), eps).to(DEVICE)
+    twin.gain.copy_(gain - 1)
+    twin.finish()
+    return twin(x[None])[0]
+
+
+def close(got: torch.Tensor, want: torch.Tensor) -> bool:
+    """Within a few roundings of the dtype at the largest entry: the twin rounds between its steps."""
+    unit = 4e-6 if want.dtype == torch.float32 else 2**-5
+    return bool((got.float() - want.float()).abs().max() <= unit * want.float().abs().max())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "width"), [(1, 8), (13, 48), (40, 1100)])
+class TestMatrix:
+    def test_it_multiplies(self, n, width, dtype):
+        x, w, y = random(width, dtype=dtype), random(n, width, seed=1, dtype=dtype), random(n, dtype=dtype)
+        kernels.gemv(x, w, y)
+        assert close(y, F.linear(x, w))
+
+    def test_it_norms_first_and_adds_last(self, n, width, dtype):
+        x, w = random(width, dtype=dtype), random(n, width, seed=1, dtype=dtype)
+        gain, rest = 1 + random(width, seed=2) / 4, random(n, seed=3, dtype=dtype)
+        y = torch.empty_like(rest)
+        kernels.gemv(x, w, y, gain, 1e-6, rest)
+        assert close(y, rest + F.linear(normed(x, gain, 1e-6), w))
+
+    def test_it_gates(self, n, width, dtype):
+        x, w = random(width, dtype=dtype), random(2 * n, width, seed=1, dtype=dtype)
+        y = random(n, dtype=dtype)
+        kernels.gemv(x, w, y, swiglu=True)
+        assert close(y, swiglu(F.linear(x, w)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("pairs", "by_head"), [(True, False), (False, True)])
+@pytest.mark.parametrize("position", [0, 1, 40, 70])
+def test_attention_reads_the_live_rows_and_writes_the_newest(monkeypatch, dtype, pairs, by_head, position):
+    monkeypatch.setattr(kernels, "SPLITS", 2)
+    heads, kv_heads, dim, half, capacity = 6, 2, 24, 4, 80
+    read = random(2 * (heads + kv_heads) * dim, dtype=dtype)
+    q_gain, k_gain = 1 + random(dim, seed=1) / 4, 1 + random(dim, seed=2) / 4
+    angles = random(capacity, half, seed=3)
+    keys, values = (random(kv_heads, capacity, dim, seed=seed, dtype=dtype) for seed in (4, 5))
+    want_keys, want_values, last = keys.clone(), values.clone(), torch.tensor([position], device=DEVICE)
+    out = torch.empty(heads * dim, device=DEVICE, dtype=dtype)
+    kernels.attention(
+        read, q_gain, k_gain, 1e-6, angles.cos(), angles.sin(), keys, values, last, out,
+        kernels.AttentionScratch(heads, dim, DEVICE), by_head, pairs,
+    )  # fmt: skip
+
+    if by_head:
+        q, gate = read[: 2 * heads * dim].view(heads, 2, dim).unbind(1)
+    else:
+        q, gate = read[: 2 * heads * dim].view(2, heads, dim)
+    k, v = read[2 * heads * dim :].view(2, kv_heads, dim)
+    rope = angles[[position]].cos(), angles[[position]].sin()
+    turn = rotate_pairs if pairs else rotate_halves
+    norm_q = torch.stack([normed(each, q_gain, 1e-6) for each in q])[:, None]
+    norm_k = torch.stack([normed(each, k_gain, 1e-6) for each in k])[:, None]
+    want_keys[:, position], want_values[:, position] = turn(norm_k, rope)[:, 0], v
+    visible = torch.arange(capacity, device=DEVICE)[None] <= position
+    mixed = attend(turn(norm_q, rope), want_keys, want_values, visible)[0]
+    assert close(keys, want_keys)
+    assert torch.equal(values, want_values)
+    assert close(out, mixed * gate.flatten().sigmoid())
+
+
+@pytest.mark.parametrize("checkpoint", ["checkpoint", "checkpoint_fp8"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_experts_are_chosen_weighed_and_joined_with_the_shared_one(drama3_tiny, checkpoint, dtype):
+    folder = drama3_tiny / checkpoint
+    model = load_model(folder, Drama3Config.from_folder(folder), DEVICE, dtype)
+    layer, c = model.backbone.layers[0], model.config.text
+    moe, norm = layer.experts, layer.experts_norm
+    scratch = kernels.ExpertScratch(c.num_experts_per_tok, c.moe_intermediate_size, DEVICE, dtype)
+    router = torch.zeros(len(moe.read), device=DEVICE, dtype=dtype)
+    for seed in range(3):
+        x = random(c.hidden_size, seed=seed, dtype=dtype)
+        kernels.gemv(x, moe.read, router, norm.gain, norm.eps)
+        experts = moe.experts
+        kernels.experts_up(x, norm.gain, norm.eps, router, experts.gate_up, experts.gate_up_scale, scratch)
+        y = torch.empty_like(x)
+        kernels.experts_down(scratch, experts.down, experts.down_scale, router, moe.shared_down, x, y)
+        trace: dict = {}
+        want = x + moe(norm(x[None]), trace)[0]
+        chosen = dict(zip(scratch.chosen.tolist(), scratch.share.tolist(), strict=True))
+        shares = trace["route_weight"][0][0].to(dtype).float().tolist()
+        assert chosen == pytest.approx(
+            dict(zip(trace["route_index"][0][0].tolist(), shares, strict=True)), 2e-2
+        )
+        assert close(y, want)
+
+
+@pytest.mark.parametrize("checkpoint", ["checkpoint", "checkpoint_fp8"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [5, 37])
+def test_experts_of_many_rows_are_read_once_each(drama3_tiny, checkpoint, dtype, rows):
+    """37 rows of 2 experts among 4: more pairs of one expert than a tile holds."""
+    folder = drama3_tiny / checkpoint
+    model = load_model(folder, Drama3Config.from_folder(folder), DEVICE, dtype)
+    moe, c = model.backbone.layers[1].experts, model.config.text
+    experts, x = moe.experts, random(rows, c.hidden_size, dtype=dtype)
+    trace: dict = {}
+    moe(x, trace)
+    index, share = trace["route_index"][0], trace["route_weight"][0].to(dtype)
+    got = kernels.experts_grouped(
+        x, index, share, experts.gate_up, experts.gate_up_scale, experts.down, experts.down_scale
+    )
+    assert close(got, experts._grouped(x, index, share))
+
+
+def knobs(temperature: float, top_k: int | None, top_p: float) -> Knobs:
+    return Knobs.of(temperature, top_k, top_p, DEVICE)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0, 2.0])
+@pytest.mark.parametrize(("top_k", "top_p"), [(30, 0.9), (1, 1.0), (5, 0.3), (30, 1.0)])
+def test_a_head_is_drawn_as_by_the_twin(temperature, top_k, top_p):
+    frame, code = (
+        torch.zeros(1, dtype=torch.int64, device=DEVICE),
+        torch.zeros(1, dtype=torch.int64, device=DEVICE),
+    )
+    verdict = torch.zeros(1, dtype=torch.int32, device=DEVICE)
+    wanted = knobs(temperature, top_k, top_p)
+    for seed in range(6):
+        logits = 3 * random(1, 50, seed=seed)
+        logits[0, 7:11] = logits.max()  # ties go to the lower index
+        noise = -random(1, 50, seed=100 + seed).sigmoid().log()
+        kernels._draw_head_kernel[(1,)](
+            logits,
+            noise,
+            frame,
+            wanted.temperature,
+            wanted.top_k,
+            wanted.top_p,
+            code,
+            verdict,
+            50,
+            1,
+            50,
+            0,
+            NP=64,
+        )
+        assert code.item() == draw(logits, noise, wanted, keep_crossing=False).item()
+        assert verdict.item() == 1
+
+
+def drawn_main(logits, noise, window, candidates, wanted: TakeKnobs, eos: int) -> tuple[int, int, int]:
+    """(main, code 0, verdict) by the kernel."""
+    whole = dict(dtype=torch.int64, device=DEVICE)
+    row, verdict = torch.zeros(2, **whole), torch.zeros(1, dtype=torch.int32, device=DEVICE)
+    main, retry, n = wanted.main, wanted.retry, logits.shape[-1]
+    kernels._draw_main_kernel[(1,)](
+        logits, noise, torch.zeros(1, **whole), window, candidates, main.temperature, main.top_k, main.top_p,
+        retry.temperature, retry.top_k, retry.top_p, row, verdict, n, eos, eos + 1, n - 1, 1, 2 * n, n,
+        NP=128, WINDOW=16,
+    )  # fmt: skip
+    return (*row.tolist(), verdict.item())
+
+
+@pytest.mark.parametrize("top_k", [None, 3])
+def test_the_main_id_is_drawn_as_by_the_twin_and_again_if_it_was_there(top_k):
+    candidates = torch.arange(300, 365, device=DEVICE)
+    wanted, repeats = TakeKnobs.of(1.0, top_k, 0.9, DEVICE), 0
+    for seed in range(8):
+        logits = 4 * random(1, 65, seed=seed)
+        noise = -random(2, 65, seed=50 + seed).sigmoid().log()
+        window = torch.full((16,), -1, dtype=torch.int64, device=DEVICE)
+        window[3] = candidates[logits.argmax()]
+        first, main = draw_main(logits, noise, window, candidates, 300, wanted)
+        got = drawn_main(logits, noise, window, candidates, wanted, 300)
+        assert got == (main.item(), min(max(main.item() - 301, 0), 63), 1)
+        repeats += int(first.item() == window[3].item())
+    assert repeats
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_logit_that_is_no_number_is_told(bad):
+    logits = random(1, 65)
+    logits[0, 40] = bad
+    window = torch.full((16,), -1, dtype=torch.int64, device=DEVICE)
+    noise = torch.ones(2, 65, device=DEVICE)
+    candidates = torch.arange(300, 365, device=DEVICE)
+    assert drawn_main(logits, noise, window, candidates, TakeKnobs.of(1.0, None, 0.9, DEVICE), 300)[2] == 0
+
+
+def ready(model: Drama3Model, rows: torch.Tensor, frames: int) -> TakeState:
+    noise = NoiseBlocks(5, 0, model.config.tower.num_codebooks + 1, len(model.candidates), DEVICE)
+    knobs = TakeKnobs.of(1.0, None, 0.9, DEVICE)
+    state = TakeState.open(model, len(rows) + frames, frames, knobs, noise)
+    state.prefill(rows)
+    return state
+
+
+def test_the_chain_of_kernels_steps_as_the_plain_layers_do(monkeypatch, drama3_tiny):
+    """The first frame stands behind a row of text, the second behind a row of audio."""
+    monkeypatch.setattr(kernels, "SPLITS", 2)
+    folder = drama3_tiny / "checkpoint"
+    model = load_model(folder, Drama3Config.from_folder(folder), DEVICE, torch.float32)
+    with np.load(drama3_tiny / "run_open.npz") as run:
+        rows = torch.from_numpy(run["prompt"])
+    plain, fused = ready(model, rows, 2), ready(model, rows, 2)
+    step = FusedStep(model, fused, torch.stack([plain.noise.frame(frame) for frame in range(2)]))
+    step.begin()
+    for _ in range(2):
+        plain.step()
+        with torch.inference_mode():
+            step()
+    assert torch.equal(fused.log, plain.log)
+    for name in ("window", "last", "frame"):
+        assert torch.equal(getattr(fused, name), getattr(plain, name)), name
+    for name in ("hidden", "tower"):
+        assert (getattr(fused, name) - getattr(plain, name)).abs().max() < 5e-5, name
+    for name in ("keys", "values", "recurrent"):
+        ours, theirs = getattr(fused.backbone, name), getattr(plain.backbone, name)
+        assert (ours - theirs).abs().max() < 5e-5, name
