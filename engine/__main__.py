@@ -1,4 +1,4 @@
-"""The console: `python -m engine say | card | doctor | verify`.
+"""The console: `python -m engine say | perform | card | doctor | verify`.
 
 Exit codes: 0 done, 1 our fault, 2 the caller's (one sentence on stderr), 130 interrupted. Logs go to stderr;
 with
@@ -51,9 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m engine", description="Performs lines of drama.")
     commands = parser.add_subparsers(
-        required=True, metavar="say | card | doctor | verify", parser_class=_Parser
+        required=True, metavar="say | perform | card | doctor | verify", parser_class=_Parser
     )
     _add_say(commands)
+    _add_perform(commands)
     card = _add(commands, "card", _card, "print the card in a take's file")
     card.add_argument("take", type=Path)
     doctor = _add(commands, "doctor", _doctor, "say what this machine can run and why")
@@ -96,6 +97,18 @@ def _add_say(commands) -> None:
     say.add_argument("--json", action="store_true", help="describe the take in one line of JSON")
 
 
+def _add_perform(commands) -> None:
+    perform = _add(commands, "perform", _perform, "perform a whole script into a folder")
+    perform.add_argument("script", help="a file of lines such as NAME: words, or - for standard input")
+    perform.add_argument(
+        "--cast", type=Path, required=True, metavar="FILE", help="JSON: a voice for each name"
+    )
+    perform.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new or an empty folder")
+    perform.add_argument("--seed", type=_whole_number, help="0 to 2^64-1; the same seed gives the same files")
+    perform.add_argument("--model", help="kokoro, understudy, a hub id or a checkpoint folder")
+    perform.add_argument("--json", action="store_true", help="describe what was made in one line of JSON")
+
+
 def _whole_number(text: str) -> int:
     try:
         return int(text)
@@ -115,6 +128,13 @@ def _say(args: argparse.Namespace) -> int:
     from engine.say import say
 
     say(args)
+    return DONE
+
+
+def _perform(args: argparse.Namespace) -> int:
+    from engine.perform import perform
+
+    perform(args)
     return DONE
 
 

@@ -23,9 +23,10 @@ import shutil
 import stat
 import struct
 import subprocess
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import soundfile as sf
@@ -40,6 +41,7 @@ FFMPEG_TIMEOUT_S = 30
 # More than 61 s of 8 channels at 192 kHz; a container may claim 255 channels.
 FFMPEG_MAX_BYTES = 400_000_000
 READABLE = "WAV, FLAC, OGG or MP3"
+MAX_WAV_BYTES = 2**32 - 100  # sizes in a WAV are 32 bits
 CARD_VERSION = 1
 
 # Offset, bytes there, and ffmpeg's name of the container. ffmpeg is told the name instead of guessing: among
@@ -70,7 +72,7 @@ def read_clip(
     for a path that is no readable file of at most 20 MB, and for a file that isn't `min_s` to `max_s` of
     sound.
     """
-    name = _shown(path)
+    name = shown_name(path)
     size = _check_is_file(path, name)
     if size == 0:
         raise RequestError(f"{name} is empty; give an audio file.")
@@ -89,7 +91,7 @@ def read_clip(
 
 def check_target(path: str | os.PathLike[str]) -> None:
     """Raise RequestError unless a take can be written to `path`. Leaves no trace and makes no folder."""
-    name = _shown(path)
+    name = shown_name(path)
     _encoder(path, name)
     target = _real_target(path, name)
     try:
@@ -113,19 +115,47 @@ def write_take(path: str | os.PathLike[str], pcm: np.ndarray, sample_rate: int, 
     The file appears whole or not at all: it is written beside its place and renamed. Raises RequestError if
     it can't be written.
     """
-    name = _shown(path)
+    name = shown_name(path)
     encode = _encoder(path, name)
-    comment = json.dumps({**card, "take_card": CARD_VERSION}, sort_keys=True, allow_nan=False)
-    data = encode(pcm, sample_rate, comment)
-    try:
-        _write_whole(_real_target(path, name), data)
-    except OSError as error:
-        raise _unwritable(name, error.strerror) from None
+    write_file(path, encode(pcm, sample_rate, _comment(card)))
+
+
+def write_wav(
+    path: str | os.PathLike[str], blocks: Iterable[np.ndarray], sample_rate: int, card: dict[str, Any]
+) -> int:
+    """Write `blocks` int16 [n] as one mono WAV while they come, none of them held; returns how many samples.
+
+    Like a take, the file carries `card` and appears whole or not at all, also when `blocks` raises.
+    """
+    name, num_samples = shown_name(path), 0
+
+    def put(file: BinaryIO) -> None:
+        nonlocal num_samples
+        num_samples = _put_wav(file, blocks, sample_rate, _comment(card), name)
+
+    _write_whole(path, put)
+    return num_samples
+
+
+def write_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file that appears whole or not at all. Raises RequestError if it can't be written."""
+    _write_whole(path, lambda file: file.write(data))
+
+
+def safe_name(text: str, most_bytes: int = 60) -> str:
+    """`text` as a part of a file's name on any system: letters, marks and digits of every script, joined by
+    hyphens, at most `most_bytes` of UTF-8; "unnamed" if nothing is left. Put something before it: on its own
+    it may be a name that Windows keeps for itself."""
+    kept = (c if unicodedata.category(c)[0] in "LMN" else "-" for c in unicodedata.normalize("NFC", text))
+    name = re.sub("-+", "-", "".join(kept)).strip("-")
+    while len(name.encode()) > most_bytes:
+        name = name[:-1].rstrip("-")
+    return name or "unnamed"
 
 
 def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The card that `write_take` put into the file. Raises RequestError if it holds none."""
-    name = _shown(path)
+    name = shown_name(path)
     _check_is_file(path, name)
     with _open_unbuffered(path, name) as file:
         comment = _wav_comment(file) if file.read(4) == b"RIFF" else _other_comment(file)
@@ -138,7 +168,7 @@ def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
     return card
 
 
-def _shown(path: str | os.PathLike[str]) -> str:
+def shown_name(path: str | os.PathLike[str]) -> str:
     """The file's name for a sentence: no folders, no control characters, at most 80 characters."""
     name = "".join(c if c.isprintable() else "?" for c in os.path.basename(os.fspath(path).rstrip("/\\")))
     return name if len(name) <= 80 else f"{name[:50]}...{name[-27:]}"
@@ -299,17 +329,40 @@ def _encoder(path: str | os.PathLike[str], name: str) -> Callable[[np.ndarray, i
     return ENCODERS[suffix]
 
 
+def _comment(card: dict[str, Any]) -> str:
+    return json.dumps({**card, "take_card": CARD_VERSION}, sort_keys=True, allow_nan=False)
+
+
 def _wav_bytes(pcm: np.ndarray, sample_rate: int, comment: str) -> bytes:
-    """A WAV file: format, samples, and LIST/INFO with the comment, all of even length."""
+    whole = io.BytesIO()
+    _put_wav(whole, (pcm,), sample_rate, comment, "The take")
+    return whole.getvalue()
+
+
+def _put_wav(file: BinaryIO, blocks: Iterable[np.ndarray], sample_rate: int, comment: str, name: str) -> int:
+    """A WAV file: format, samples, and LIST/INFO with the comment, all of even length. The sizes in its head
+    are known last. Returns the number of samples."""
     text = comment.encode() + b"\0"
     text += b"\0" * (len(text) % 2)
-    sound = pcm.astype("<i2", casting="equiv").tobytes()
-    form = struct.pack("<IHHIIHH", 16, 1, 1, sample_rate, 2 * sample_rate, 2, 16)
     info = b"INFOICMT" + struct.pack("<I", len(text)) + text
-    body = b"WAVEfmt " + form
-    body += b"data" + struct.pack("<I", len(sound)) + sound
-    body += b"LIST" + struct.pack("<I", len(info)) + info
-    return b"RIFF" + struct.pack("<I", len(body)) + body
+    info = b"LIST" + struct.pack("<I", len(info)) + info
+    file.write(_wav_head(sample_rate, 0, 0))
+    num_bytes = 0
+    for pcm in blocks:
+        num_bytes += file.write(pcm.astype("<i2", casting="equiv").tobytes())
+        if num_bytes + len(info) > MAX_WAV_BYTES:
+            raise RequestError(f"{name} would be over 4 GB, more than WAV can hold; split the scene.")
+    file.write(info)
+    file.seek(0)
+    file.write(_wav_head(sample_rate, num_bytes, len(info)))
+    return num_bytes // 2
+
+
+def _wav_head(sample_rate: int, num_bytes: int, info_bytes: int) -> bytes:
+    """The 44 bytes before the samples."""
+    form = struct.pack("<IHHIIHH", 16, 1, 1, sample_rate, 2 * sample_rate, 2, 16)
+    body = b"WAVEfmt " + form + b"data" + struct.pack("<I", num_bytes)
+    return b"RIFF" + struct.pack("<I", len(body) + num_bytes + info_bytes) + body
 
 
 def _flac_bytes(pcm: np.ndarray, sample_rate: int, comment: str) -> bytes:
@@ -337,14 +390,19 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".take-{secrets.token_hex(6)}.part")
 
 
-def _write_whole(target: Path, data: bytes) -> None:
+def _write_whole(path: str | os.PathLike[str], put: Callable[[BinaryIO], object]) -> None:
+    """Have `put` write the file beside its place, then rename it. Raises RequestError where that fails."""
+    name = shown_name(path)
+    target = _real_target(path, name)
     part = _beside(target)
     try:
         with part.open("xb") as file:
-            file.write(data)
+            put(file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
+    except OSError as error:
+        raise _unwritable(name, error.strerror) from None
     finally:
         part.unlink(missing_ok=True)
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import audio_files
-from engine.audio_files import check_target, read_card, read_clip, write_take
+from engine.audio_files import check_target, read_card, read_clip, safe_name, write_take, write_wav
 from engine.references import prepare
 from engine.take import Clip, RequestError
 
@@ -471,6 +471,48 @@ def test_a_relative_target_is_the_working_folder(tmp_path, monkeypatch):
     check_target("take.wav")
     write_take("take.wav", pcm(), 24_000, CARD)
     assert os.listdir(tmp_path) == ["take.wav"]
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (0, 7, 7, 500)])
+def test_blocks_written_while_they_come_are_the_take_written_whole(tmp_path, cuts):
+    whole = pcm(900)
+    write_take(tmp_path / "whole.wav", whole, 24_000, CARD)
+    assert write_wav(tmp_path / "blocks.wav", np.split(whole, cuts), 24_000, CARD) == 900
+    assert (tmp_path / "blocks.wav").read_bytes() == (tmp_path / "whole.wav").read_bytes()
+
+
+def test_blocks_that_end_in_an_error_or_pass_4_gb_leave_no_file(tmp_path, monkeypatch):
+    def blocks():
+        yield pcm(9)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_wav(tmp_path / "mix.wav", blocks(), 24_000, CARD)
+    monkeypatch.setattr(audio_files, "MAX_WAV_BYTES", 1_000)
+    with pytest.raises(RequestError, match=r"mix.wav would be over 4 GB"):
+        write_wav(tmp_path / "mix.wav", [pcm(300)] * 2, 24_000, CARD)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("MARA", "MARA"),
+        ("Old Tom", "Old-Tom"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("A\\B:C*D?", "A-B-C-D"),
+        ("E\u0301MILE", "\u00c9MILE"),
+        ("ラジオ", "ラジオ"),
+        ("हिन्दी", "हिन्दी"),
+        ("...", "unnamed"),
+        ("🏃", "unnamed"),
+        (". hidden.", "hidden"),
+        ("x" * 500, "x" * 60),
+        ("ジ" * 500, "ジ" * 20),
+    ],
+)
+def test_any_text_becomes_a_part_of_a_file_name(text, name):
+    assert safe_name(text) == name
 
 
 def test_files_without_a_card_are_refused(tmp_path):

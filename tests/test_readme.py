@@ -44,16 +44,28 @@ def test_the_python_block_runs_as_it_stands(capsys, monkeypatch):
     assert "stop" in printed
 
 
+def test_the_scene_is_performed_into_the_folder_it_names(tmp_path, monkeypatch):
+    monkeypatch.delenv("TABLEREAD_MODEL", raising=False)
+    (command,) = re.findall(r"^\./run (perform .*)$", README, re.MULTILINE)
+    words = [str(ROOT / word) if word.startswith("assets/") else word for word in shlex.split(command)]
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 0
+    samples, rate = sf.read(tmp_path / "two-hander" / "mix.wav")
+    assert 30.0 < len(samples) / rate < 80.0
+    assert len(list((tmp_path / "two-hander" / "takes").iterdir())) == 12
+
+
 def test_every_option_in_the_readme_exists(capsys):
-    with pytest.raises(SystemExit):
-        main(["say", "--help"])
+    for command in ("say", "perform"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
     known = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out))
     section = README.split("## Direct it")[1].split("## Which model speaks")[0]
     assert set(re.findall(r"--[a-z][a-z-]*", section)) <= known
 
 
 def test_every_file_in_the_readme_exists():
-    named = set(re.findall(r"`((?:engine|prompts|bench|tests)/[\w/.]+)`", README))
+    named = set(re.findall(r"`((?:assets|engine|prompts|bench|tests)/[\w/.]+)`", README))
     assert named
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 

@@ -39,13 +39,13 @@ from engine.take import (
     fresh_seed,
     from_json,
 )
+from engine.voices import ready_voices
 from prompts.duration import expected_seconds
 from prompts.text import PromptError
 from web import gpu, player
 from web.queue import Gate
 from web.recogniser import hear, why_deaf
 from web.shelf import Shelf, Take
-from web.voices import ready_voices
 
 READY, DESCRIBED, CLIPS, OWN = "A ready voice", "In words", "From clips", "The model's own"
 CODES_BYTES = 32 << 20
