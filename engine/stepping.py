@@ -143,6 +143,7 @@ def _decode(state: FrameState, vocoder: Vocoder, piece: Piece, lookahead: int) -
             queued += 1
         ended, finite = state.status(frames)
         if not finite:
+            yield from vocoder.heard(wait=True)
             raise TakeFailed(
                 f"The model gave numbers that are not finite at frame {frames}; try another seed."
             )

@@ -7,7 +7,9 @@ ones.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -64,20 +66,23 @@ class CodecStream(Protocol):
     def decode(self, codes: Tensor) -> Tensor: ...
 
 
-class DirectVocoder:
-    """Decodes where it is called: for a device that does one thing at a time."""
+class ThreadVocoder:
+    """Decodes on a thread of its own, beside the steps: both spend their time outside of Python."""
 
     def __init__(self, stream: CodecStream) -> None:
         self._stream = stream
-        self._ready: list[Sound] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vocoder")
+        self._queued: deque[Future[Sound]] = deque()
 
     def queue(self, codes: Tensor) -> None:
-        samples = self._stream.decode(codes).float().cpu().numpy()
-        self._ready.append(Sound(pcm16(samples), codes.shape[1]))
+        self._queued.append(self._thread.submit(self._decode, codes))
+
+    def _decode(self, codes: Tensor) -> Sound:
+        return Sound(pcm16(self._stream.decode(codes).float().cpu().numpy()), codes.shape[1])
 
     def heard(self, wait: bool) -> Iterator[Sound]:
-        while self._ready:
-            yield self._ready.pop(0)
+        while self._queued and (wait or self._queued[0].done()):
+            yield self._queued.popleft().result()
 
     def close(self) -> None:
-        self._ready.clear()
+        self._thread.shutdown(wait=True, cancel_futures=True)

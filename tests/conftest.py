@@ -41,6 +41,15 @@ def tiny_family(drama3_tiny):
     return Drama3Family.load(drama3_tiny / "checkpoint", "tiny", "local", torch.device("cpu"))
 
 
+@pytest.fixture
+def prompt_vocoder(monkeypatch):
+    """Sound comes out of the vocoder with the step it falls due at, however busy the machine is."""
+    from engine.vocoder import ThreadVocoder
+
+    heard = ThreadVocoder.heard
+    monkeypatch.setattr(ThreadVocoder, "heard", lambda vocoder, wait: heard(vocoder, True))
+
+
 def _complete_tower(folder: Path) -> None:
     import json
 

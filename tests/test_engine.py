@@ -165,6 +165,7 @@ class TestSound:
         assert next(take).phase == "preparing"
         assert work == []
 
+    @pytest.mark.usefixtures("prompt_vocoder")
     def test_the_first_sound_comes_after_three_frames(self, engine, work):
         take = engine.perform(request(max_frames=40))
         next(event for event in take if isinstance(event, Audio))

@@ -214,6 +214,7 @@ def test_at_the_deadline_the_take_ends_with_everything_delivered(tiny_family, at
     assert np.array_equal(end.codes, perform(tiny_family, piece())[1].codes[:, :at])
 
 
+@pytest.mark.usefixtures("prompt_vocoder")
 def test_long_silence_between_chunks_is_broken_by_a_status(tiny_family, monkeypatch):
     monkeypatch.setattr("engine.stepping.HEARTBEAT_S", -1.0)  # as if every step took longer than it
     units, _ = perform(tiny_family, piece(max_frames=7))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.vocoder import SCHEDULE, Schedule, pcm16
+from engine.vocoder import SCHEDULE, Schedule, ThreadVocoder, pcm16
 
 
 def chunks(schedule: Schedule, num_frames: int) -> list[tuple[int, int]]:
@@ -80,3 +83,52 @@ def test_samples_are_clamped_and_truncated_toward_zero(sample, value):
 
 def test_no_samples_are_no_pcm():
     assert pcm16(np.zeros(0, np.float32)).shape == (0,)
+
+
+class Slow:
+    """A codec stream that decodes when it is told to: each code becomes one sample."""
+
+    def __init__(self) -> None:
+        self.go, self.decoding = threading.Event(), threading.Event()
+        self.pieces = 0
+
+    def decode(self, codes: torch.Tensor) -> torch.Tensor:
+        self.decoding.set()
+        self.go.wait(10)
+        self.pieces += 1
+        return codes[0].float() / 10
+
+
+class TestThread:
+    codes = torch.arange(8)[None]
+
+    def test_it_gives_sound_in_order_and_nothing_before_it_is_ready(self):
+        stream = Slow()
+        with closing(ThreadVocoder(stream)) as vocoder:
+            vocoder.queue(self.codes[:, :3])
+            vocoder.queue(self.codes[:, 3:])
+            assert list(vocoder.heard(wait=False)) == []
+            stream.go.set()
+            sounds = list(vocoder.heard(wait=True))
+        assert [sound.frames for sound in sounds] == [3, 5]
+        assert np.array_equal(np.concatenate([sound.pcm for sound in sounds]), pcm16(np.arange(8) / 10))
+
+    def test_closing_waits_for_the_chunk_in_flight_and_drops_the_others(self):
+        stream = Slow()
+        vocoder = ThreadVocoder(stream)
+        for _ in range(3):
+            vocoder.queue(self.codes)
+        stream.decoding.wait(10)
+        threading.Timer(0.05, stream.go.set).start()
+        vocoder.close()
+        assert stream.pieces == 1
+
+    def test_what_breaks_while_decoding_is_raised_where_sound_is_fetched(self):
+        class Broken(Slow):
+            def decode(self, codes: torch.Tensor) -> torch.Tensor:
+                raise MemoryError("none left")
+
+        with closing(ThreadVocoder(Broken())) as vocoder:
+            vocoder.queue(self.codes)
+            with pytest.raises(MemoryError):
+                list(vocoder.heard(wait=True))

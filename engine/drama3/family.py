@@ -26,7 +26,7 @@ from engine.prefix import PrefixCache
 from engine.sampling import TakeKnobs
 from engine.stepping import FrameState, Prompt, Speech, speak_frames
 from engine.take import Character, RequestError, Spoken
-from engine.vocoder import DirectVocoder, Vocoder
+from engine.vocoder import ThreadVocoder, Vocoder
 from prompts import text as words
 from prompts.drama3 import Described, directed, layout
 from prompts.text import PromptError
@@ -174,7 +174,7 @@ class Drama3Family:
         return state
 
     def vocoder(self) -> Vocoder:
-        return (self.on_gpu and self.desks()[1].sit()) or DirectVocoder(self.codec.stream())
+        return (self.on_gpu and self.desks()[1].sit()) or ThreadVocoder(self.codec.stream())
 
 
 def load_tokenizer(folder: Path, config: Drama3Config) -> Tokenizer:
