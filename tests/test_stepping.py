@@ -11,7 +11,6 @@ import torch
 
 from engine.drama3.model import TakeState
 from engine.family import Piece, PieceEnd, Sound
-from engine.memory import HISTORY_KEEPS
 from engine.prefix import PrefixCache
 from engine.stepping import PREFILL_ROWS, fit_history, speak_frames
 from engine.take import Character, Reference, RequestError, Sampling, Spoken, Status, TakeFailed
@@ -74,17 +73,25 @@ class TestHistory:
         assert (len(prompt.rows), dropped) == (rows, 0)
 
     @pytest.mark.parametrize("share", [0.999, 0.9, 0.6, 0.45])
-    def test_whole_turns_go_until_60_percent_of_the_limit_are_used(self, tiny_family, share):
+    def test_whole_turns_go_until_the_prompt_fits(self, tiny_family, share):
         wanted = piece(history=TURNS)
         limit = int(share * num_rows(tiny_family, wanted))
         prompt, dropped = fit_history(limited(tiny_family, max_prompt_rows=limit), wanted)
-        sizes = [num_rows(tiny_family, piece(history=TURNS[count:])) for count in range(6)]
-        # The fewest turns with which the rest uses 60 %, or all of them.
-        assert dropped == next((count for count in range(6) if sizes[count] <= HISTORY_KEEPS * limit), 5)
-        assert 0 < dropped <= 5
         expected = tiny_family.prompt(piece(history=TURNS[dropped:])).rows
+        assert 0 < dropped <= 5
         assert np.array_equal(prompt.rows, expected)
         assert len(expected) <= limit
+
+    def test_the_line_after_one_that_dropped_turns_finds_its_prefix_again(self, tiny_family):
+        limit = int(0.999 * num_rows(tiny_family, piece(history=TURNS)))
+        tight = limited(tiny_family, max_prompt_rows=limit)
+        first, dropped = fit_history(tight, piece(history=TURNS))
+        more = (*TURNS, Spoken("And this.", TURNS[2].codes))
+        second, dropped_again = fit_history(tight, piece(text="Good night.", history=more))
+        assert dropped_again == dropped
+        kept = first.borders[-1]
+        assert kept in second.borders
+        assert np.array_equal(second.rows[:kept], first.rows[:kept])
 
     def test_frames_to_come_count_against_the_context(self, tiny_family):
         wanted = piece(history=TURNS, max_frames=12)
