@@ -7,12 +7,20 @@ choice near uniform. Never written to a file.
 
 from __future__ import annotations
 
-import torch
+from pathlib import Path
 
+import torch
+from tokenizers import Tokenizer
+
+from engine.drama3.codec import Codec
+from engine.drama3.codec_config import CodecConfig
 from engine.drama3.config import Drama3Config, QuantizationConfig, TextConfig, TowerConfig
+from engine.drama3.family import Drama3Family
 from engine.drama3.model import Drama3Model
 
 FP8 = torch.float8_e4m3fn
+TOKENIZER = Path(__file__).resolve().parent.parent / "assets/understudy/tokenizer.json"  # a byte a token
+CONVNEXT = 4  # its inner width over its own
 
 
 def config(num_layers: int = 40) -> Drama3Config:
@@ -72,3 +80,42 @@ def _fill(name: str, weight: torch.Tensor, draws: torch.Generator) -> None:
         weight.zero_()  # gains are kept as 1 + w, log rates as exp(0)
     elif weight.is_floating_point():
         weight.normal_(0.0, weight.shape[-1] ** -0.5, generator=draws)
+
+
+class RandomTensors:
+    """Stands in for a codec's file: every tensor it is asked for, seeded."""
+
+    def __init__(self, seed: int) -> None:
+        self.draws = torch.Generator().manual_seed(seed)
+
+    def take(self, name: str, *shape: int | None) -> torch.Tensor:
+        """Gains and slopes are 1, biases 0, all else normal with the deviation of its inputs."""
+        sizes = [CONVNEXT * shape[-1] if size is None else size for size in shape]
+        if name.endswith(("alpha", "gamma", "norm.weight", "_norm.weight")):
+            return torch.ones(sizes)
+        if name.endswith("bias"):
+            return torch.zeros(sizes)
+        return self.weight(name, *sizes)
+
+    def weight(self, name: str, *shape: int) -> torch.Tensor:
+        inputs = max(1, torch.Size(shape[1:]).numel())
+        return torch.empty(shape).normal_(0.0, inputs**-0.5, generator=self.draws)
+
+
+def codec(device: torch.device, seed: int = 0) -> Codec:
+    """S2-Pro's codec with random weights."""
+    return Codec(CodecConfig.s2_pro(), RandomTensors(seed)).to(device)
+
+
+def family(device: torch.device, num_layers: int = 40) -> Drama3Family:
+    """All of it as a family that performs takes (of noise)."""
+    torch.backends.cudnn.allow_tf32 = False
+    tokenizer = Tokenizer.from_file(str(TOKENIZER))
+    return Drama3Family(
+        "random",
+        f"{num_layers} layers",
+        config(num_layers),
+        model(device, num_layers),
+        codec(device),
+        tokenizer,
+    )

@@ -71,7 +71,16 @@ def _machine() -> dict[str, str]:
         facts["gpu"] = (
             f"{torch.cuda.get_device_name()}, sm_{major}{minor}, {free:.1f} of {total:.1f} GiB free"
         )
+        facts["decode step"] = _step()
     return facts
+
+
+def _step() -> str:
+    """What one frame of Drama 3 is on this GPU."""
+    from engine.drama3.graphs import why_plain  # late: it needs CUDA
+
+    reason = why_plain(torch.device("cuda"))
+    return f"a CUDA graph of plain layers, because {reason}" if reason else "a CUDA graph of fused kernels"
 
 
 def _drama3() -> dict[str, Any]:

@@ -104,7 +104,15 @@ class FrameDesk:
 
 def fusible(device: torch.device) -> bool:
     """Whether the kernels run here: they need Triton, and float8 compute capability 8.9."""
-    return FusedStep is not None and torch.cuda.get_device_capability(device) >= (8, 9)
+    return not why_plain(device)
+
+
+def why_plain(device: torch.device) -> str:
+    """Why a step on this GPU is a graph of plain layers; empty where it is one of kernels."""
+    if FusedStep is None:
+        return "this build of torch has no Triton"
+    major, minor = torch.cuda.get_device_capability(device)
+    return "" if (major, minor) >= (8, 9) else f"sm_{major}{minor} is below sm_89, which float8 needs"
 
 
 class DeskTake:
@@ -166,8 +174,10 @@ class DeskTake:
 
     def close(self) -> None:
         """Wait for what is queued: the next take will write where it writes."""
-        torch.cuda.current_stream().synchronize()
-        self.desk.free.release()
+        try:
+            torch.cuda.current_stream().synchronize()
+        finally:
+            self.desk.free.release()
 
 
 class CodecDesk:
@@ -261,5 +271,7 @@ class SideVocoder:
     def close(self) -> None:
         """Wait for the chunk in flight: the next piece will write where it writes."""
         self._queued.clear()
-        self.desk.stream.synchronize()
-        self.desk.free.release()
+        try:
+            self.desk.stream.synchronize()
+        finally:
+            self.desk.free.release()
