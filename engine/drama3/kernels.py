@@ -278,7 +278,8 @@ def _attention_part_kernel(
     kv, split = tl.program_id(0), tl.program_id(1)
     position = tl.load(last)
     d, g = tl.arange(0, DP), tl.arange(0, GP)
-    d_in, kind = d < D, read.dtype.element_ty
+    d_in = d < D
+    kind = read.dtype.element_ty
     mate, c, s = _angles(cos, sin, position, d, HALF, PAIRS)
     head = kv * GROUP + g
     q_in = (g < GROUP)[:, None] & d_in[None, :]
@@ -380,7 +381,7 @@ def attention(
         capacity, dim**-0.5,
         KV_HEADS=kv_heads, GROUP=group, GP=max(16, triton.next_power_of_2(group)), D=dim, DP=max(16, dp),
         HALF=half, PAIRS=pairs, Q_STRIDE=2 * dim if gate_by_head else dim, K_AT=2 * heads * dim,
-        SPLITS=SPLITS, BLOCK=32, WIDE=widen(read.dtype), num_warps=4,
+        SPLITS=SPLITS, BLOCK=32, WIDE=widen(read.dtype), num_warps=4, num_stages=2,
     )  # fmt: skip
     _attention_join_kernel[(heads,)](
         read, scratch.part, scratch.peak, scratch.total, out,
@@ -428,10 +429,17 @@ def _choice(logits, slot, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
 
 
 @triton.jit
+def _by_block(products, scales, N: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
+    """[N] sums of products [N, K], each block of columns times its scale: scales are read once a block."""
+    blocks = tl.sum(tl.reshape(products, [N, K // BLOCK, BLOCK]), 2)
+    return tl.sum(blocks * scales[None, :], 1)
+
+
+@triton.jit
 def _experts_up_kernel(
     x, gain, logits, w, scale, hidden, chosen, share, eps,
     H: tl.constexpr, WIDTH: tl.constexpr, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr,
-    FP8: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    FP8: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPAN: tl.constexpr,
 ):  # fmt: skip
     slot, block = tl.program_id(0), tl.program_id(1)
     expert, part = _choice(logits, slot, E, EP, TOP)
@@ -440,8 +448,7 @@ def _experts_up_kernel(
         tl.store(chosen + slot, expert.to(tl.int32))
         tl.store(share + slot, part.to(kind).to(tl.float32))
     rows = block * BLOCK_N + tl.arange(0, BLOCK_N)
-    gates = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
-    ups = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
+    gates, ups = tl.zeros([BLOCK_N], tl.float32), tl.zeros([BLOCK_N], tl.float32)
     squares = tl.zeros([BLOCK_K], tl.float32)
     row_blocks: tl.constexpr = (WIDTH + FP8_BLOCK - 1) // FP8_BLOCK
     column_blocks: tl.constexpr = (H + FP8_BLOCK - 1) // FP8_BLOCK
@@ -455,51 +462,57 @@ def _experts_up_kernel(
         value = tl.load(x + k, mask=k < H, other=0.0).to(tl.float32)
         squares += value * value
         value *= tl.load(gain + k, mask=k < H, other=0.0)
-        if FP8:  # the rows of a program lie in one block, so its scales belong to the columns
-            s_at = (expert * 2 * row_blocks + block * BLOCK_N // FP8_BLOCK) * column_blocks + k // FP8_BLOCK
-            gates += gate * (value * tl.load(scale + s_at, mask=k < H, other=0.0))[None, :]
-            s_at += row_blocks * column_blocks
-            ups += up * (value * tl.load(scale + s_at, mask=k < H, other=0.0))[None, :]
+        if FP8:  # the rows of a program lie in one block of rows
+            b = start // FP8_BLOCK + tl.arange(0, BLOCK_K // SPAN)
+            s_at = scale + (expert * 2 * row_blocks + block * BLOCK_N // FP8_BLOCK) * column_blocks + b
+            s = tl.load(s_at, mask=b < column_blocks, other=0.0)
+            gates += _by_block(gate * value[None, :], s, BLOCK_N, BLOCK_K, SPAN)
+            s = tl.load(s_at + row_blocks * column_blocks, mask=b < column_blocks, other=0.0)
+            ups += _by_block(up * value[None, :], s, BLOCK_N, BLOCK_K, SPAN)
         else:
-            gates += gate * value[None, :]
-            ups += up * value[None, :]
+            gates += tl.sum(gate * value[None, :], 1)
+            ups += tl.sum(up * value[None, :], 1)
     rstd = tl.rsqrt(tl.sum(squares, 0) / H + eps)
-    out = _silu(tl.sum(gates, 1) * rstd) * (tl.sum(ups, 1) * rstd)
+    out = _silu(gates * rstd) * (ups * rstd)
     tl.store(hidden + slot * WIDTH + rows, out.to(kind), mask=rows < WIDTH)
 
 
 @triton.jit
 def _experts_down_kernel(
     hidden, chosen, share, w, scale, read, shared_w, rest, y,
-    H: tl.constexpr, WIDTH: tl.constexpr, ALL: tl.constexpr, SHARED: tl.constexpr, SP: tl.constexpr,
-    TOP: tl.constexpr, GATE_AT: tl.constexpr, FP8: tl.constexpr, BLOCK_N: tl.constexpr,
+    H: tl.constexpr, WIDTH: tl.constexpr, WP: tl.constexpr, SHARED: tl.constexpr, SP: tl.constexpr,
+    TOP: tl.constexpr, TP: tl.constexpr, GATE_AT: tl.constexpr, FP8: tl.constexpr, BLOCK_N: tl.constexpr,
+    SPAN: tl.constexpr,
 ):  # fmt: skip
     block = tl.program_id(0)
     rows = block * BLOCK_N + tl.arange(0, BLOCK_N)
-    i = tl.arange(0, ALL)  # the columns of all chosen experts side by side
-    there = i < TOP * WIDTH
-    slot, column = i // WIDTH, i % WIDTH
-    expert = tl.load(chosen + slot, mask=there, other=0).to(tl.int64)
-    at = (expert * H)[None, :] * WIDTH + rows[:, None] * WIDTH + column[None, :]
-    part = tl.load(w + at, mask=(rows < H)[:, None] & there[None, :], other=0.0).to(tl.float32)
-    value = tl.load(hidden + i, mask=there, other=0.0).to(tl.float32)
-    value *= tl.load(share + slot, mask=there, other=0.0)
+    slot, i = tl.arange(0, TP), tl.arange(0, WP)
+    there = (slot < TOP)[:, None] & (i < WIDTH)[None, :]
+    expert = tl.load(chosen + slot, mask=slot < TOP, other=0).to(tl.int64)
+    at = (expert * H)[None, :, None] * WIDTH + rows[:, None, None] * WIDTH + i[None, None, :]
+    part = tl.load(w + at, mask=(rows < H)[:, None, None] & there[None, :, :], other=0.0).to(tl.float32)
+    value = tl.load(hidden + slot[:, None] * WIDTH + i[None, :], mask=there, other=0.0).to(tl.float32)
+    weight = tl.load(share + slot, mask=slot < TOP, other=0.0)
+    part *= value[None, :, :]
     if FP8:
         row_blocks: tl.constexpr = (H + FP8_BLOCK - 1) // FP8_BLOCK
         column_blocks: tl.constexpr = (WIDTH + FP8_BLOCK - 1) // FP8_BLOCK
-        s_at = (expert * row_blocks + block * BLOCK_N // FP8_BLOCK) * column_blocks + column // FP8_BLOCK
-        value *= tl.load(scale + s_at, mask=there, other=0.0)
-    out = tl.sum(part * value[None, :], 1)
+        b = tl.arange(0, WP // SPAN)
+        s_at = (expert * row_blocks + block * BLOCK_N // FP8_BLOCK)[:, None] * column_blocks + b[None, :]
+        s = tl.load(scale + s_at, mask=(slot < TOP)[:, None] & (b < column_blocks)[None, :], other=0.0)
+        s = tl.reshape(s * weight[:, None], [TP * (WP // SPAN)])
+        out = _by_block(tl.reshape(part, [BLOCK_N, TP * WP]), s, BLOCK_N, TP * WP, SPAN)
+    else:
+        out = tl.sum(tl.sum(part, 2) * weight[None, :], 1)
     if SHARED:
-        s = tl.arange(0, SP)
-        s_in = s < SHARED
+        j = tl.arange(0, SP)
         kind = read.dtype.element_ty
-        gate = tl.load(read + GATE_AT + 1 + s, mask=s_in, other=0.0).to(tl.float32)
-        up = tl.load(read + GATE_AT + 1 + SHARED + s, mask=s_in, other=0.0).to(tl.float32)
-        value = (_silu(gate) * up).to(kind).to(tl.float32)
-        at = rows[:, None] * SHARED + s[None, :]
-        part = tl.load(shared_w + at, mask=(rows < H)[:, None] & s_in[None, :], other=0.0).to(tl.float32)
-        out += tl.sum(part * value[None, :], 1) * tl.sigmoid(tl.load(read + GATE_AT).to(tl.float32))
+        gate = tl.load(read + GATE_AT + 1 + j, mask=j < SHARED, other=0.0).to(tl.float32)
+        up = tl.load(read + GATE_AT + 1 + SHARED + j, mask=j < SHARED, other=0.0).to(tl.float32)
+        both = (_silu(gate) * up).to(kind).to(tl.float32)
+        inside = (rows < H)[:, None] & (j < SHARED)[None, :]
+        tile = tl.load(shared_w + rows[:, None] * SHARED + j[None, :], mask=inside, other=0.0).to(tl.float32)
+        out += tl.sum(tile * both[None, :], 1) * tl.sigmoid(tl.load(read + GATE_AT).to(tl.float32))
     out += tl.load(rest + rows, mask=rows < H, other=0.0).to(tl.float32)
     tl.store(y + rows, out.to(y.dtype.element_ty), mask=rows < H)
 
@@ -529,10 +542,11 @@ def experts_up(
     num, _, width, h = w.shape
     top = len(scratch.chosen)
     block_n, warps = EXPERTS_UP
+    block_k = min(2048, triton.next_power_of_2(h))
     _experts_up_kernel[(top, triton.cdiv(width, block_n))](
         x, gain, logits, w, x if scale is None else scale, scratch.hidden, scratch.chosen, scratch.share, eps,
         H=h, WIDTH=width, E=num, EP=triton.next_power_of_2(num), TOP=top, FP8=scale is not None,
-        BLOCK_N=block_n, BLOCK_K=min(2048, triton.next_power_of_2(h)), num_warps=warps,
+        BLOCK_N=block_n, BLOCK_K=block_k, SPAN=min(FP8_BLOCK.value, block_k), num_warps=warps,
     )  # fmt: skip
 
 
@@ -553,12 +567,13 @@ def experts_down(
     num, h, width = w.shape
     shared, top = 0 if shared_w is None else shared_w.shape[1], len(scratch.chosen)
     block_n, warps = EXPERTS_DOWN
+    wide = triton.next_power_of_2(width)
     _experts_down_kernel[(triton.cdiv(h, block_n),)](
         scratch.hidden, scratch.chosen, scratch.share, w, rest if scale is None else scale, read,
         rest if shared_w is None else shared_w, rest, y,
-        H=h, WIDTH=width, ALL=triton.next_power_of_2(top * width), SHARED=shared,
-        SP=triton.next_power_of_2(max(shared, 1)), TOP=top, GATE_AT=num,
-        FP8=scale is not None, BLOCK_N=block_n, num_warps=warps,
+        H=h, WIDTH=width, WP=wide, SHARED=shared, SP=triton.next_power_of_2(max(shared, 1)), TOP=top,
+        TP=triton.next_power_of_2(top), GATE_AT=num, FP8=scale is not None, BLOCK_N=block_n,
+        SPAN=min(FP8_BLOCK.value, wide), num_warps=warps,
     )  # fmt: skip
 
 
