@@ -75,16 +75,11 @@ def word_errors(said: str, heard: str) -> tuple[int, int]:
 
 
 def pitch_of(audio: np.ndarray) -> float:
-    """Median F0 in Hz: pYIN over voiced frames, YIN over loud ones where it hears (hoarse) no voice."""
+    """Median F0 in Hz over pYIN's voiced frames; NaN, which obeys nothing, where it hears no voice."""
     import librosa
 
     f0, voiced, _ = librosa.pyin(audio, fmin=60, fmax=400, sr=24000, frame_length=2048, hop_length=480)
-    if voiced.mean() > 0.1:
-        return float(np.median(f0[voiced]))
-    f0 = librosa.yin(audio, fmin=60, fmax=400, sr=24000, frame_length=2048, hop_length=480)
-    power = librosa.feature.rms(y=audio, frame_length=2048, hop_length=480)[0]
-    n = min(len(f0), len(power))
-    return float(np.median(f0[:n][power[:n] > 0.3 * power.max()]))
+    return float(np.median(f0[voiced])) if voiced.mean() > 0.1 else float("nan")
 
 
 class Stage:
@@ -248,7 +243,7 @@ def measure_voices(takes: list[np.ndarray], owners: list[str], clips) -> dict:
         above, nearest = above + (like[owner] > np.mean(rest)), nearest + (like[owner] > max(rest))
     pitch = {v: pitch_of(a) for v, a in first.items()}
     ends = {
-        v: np.median([pitch_of(t) for t, o in zip(takes, owners, strict=False) if o == v]) / pitch[v]
+        v: np.nanmedian([pitch_of(t) for t, o in zip(takes, owners, strict=False) if o == v]) / pitch[v]
         for v in (min(pitch, key=pitch.get), max(pitch, key=pitch.get))
     }
     return dict(
@@ -281,7 +276,7 @@ def measure_described(say: Callable, sentences: list[str], out: Path, count: int
                     )
     both = [(p, i) for p in ("man", "woman") for i in range(count)]
     share = lambda pairs: float(np.mean([a < b for a, b in pairs]))  # noqa: E731
-    mean = lambda table, trait: float(np.mean([v for (_, t, _), v in table.items() if t == trait]))  # noqa: E731
+    mean = lambda table, trait: float(np.nanmean([v for (_, t, _), v in table.items() if t == trait]))  # noqa: E731
     return dict(
         man_below_woman=share(
             [(pitch["man", t, i], pitch["woman", t, i]) for _, t, i in pitch if _ == "man"]
@@ -290,7 +285,10 @@ def measure_described(say: Callable, sentences: list[str], out: Path, count: int
         slow_below_quick=share(
             [(pace[p, ", speaks slowly", i], pace[p, ", speaks quickly", i]) for p, i in both]
         ),
-        pitch={p: float(np.mean([v for (q, _, _), v in pitch.items() if q == p])) for p in ("man", "woman")},
+        no_voice_heard=int(np.isnan(list(pitch.values())).sum()),
+        pitch={
+            p: float(np.nanmean([v for (q, _, _), v in pitch.items() if q == p])) for p in ("man", "woman")
+        },
         pitch_of={t: mean(pitch, t) for t in (", deep voice", ", high voice")},
         characters_per_second={t: mean(pace, t) for t in (", speaks slowly", ", speaks quickly")},
     )

@@ -4,7 +4,9 @@
 #   sh lease.sh KEEP first   from nothing: the teacher performs, the codec learns, then the language model;
 #                            the codec has the first GPU, everything else the last
 #   sh lease.sh KEEP on      from KEEP/resume: the teacher performs lines that KEEP/codes lacks, the language
-#                            model (on the first GPU) and with TUNE=1 the codec's decoder go on
+#                            model goes on on the first GPU
+#   sh lease.sh KEEP tune    from KEEP/resume: the decoder goes on on the first GPU, as soon as the teacher has
+#                            performed its first file
 #   sh lease.sh KEEP look    a few lines about what is running
 #
 # KEEP holds plan/, kokoro/ and teacher.safetensors; for `on` also resume/ (the checkpoint and, to go on with,
@@ -46,12 +48,13 @@ on)
   touch $KEEP/resume/codes_final
   perform --seconds ${GEN:-560} --hours ${HOURS:-150} --skip $KEEP/codes &
   on $LAST encode $HERE/encode.py --speech $SPEECH --codec $KEEP/resume --out $KEEP/codes --prefix more &
-  [ ${TUNE:-0} = 1 ] && {
-    while [ ! -f $SPEECH/finished ]; do sleep 1; done
-    on $LAST codec $HERE/train_codec.py --speech $SPEECH --out $KEEP/out --resume $KEEP/resume --train 0 --then $(($(left) - 75)) $CODEC_OPTIONS
-  } &
   [ -f $KEEP/resume/config.json ] && HOW="--resume $KEEP/resume --begin 0.4"
   learn 0 ${LEAST:-6} $HOW $LM_OPTIONS &
+  ;;
+tune)
+  mkdir -p $KEEP/out
+  perform --seconds ${GEN:-400} --hours ${HOURS:-26} &
+  on 0 codec $HERE/train_codec.py --speech $SPEECH --out $KEEP/out --resume $KEEP/resume --train 0 --then $(($(left) - 45)) $CODEC_OPTIONS &
   ;;
 esac
 wait

@@ -7,8 +7,9 @@ code 0 is asked which phonemes the frame contains (labels come free from the tea
 is what the language model writes first; a reader of phonemes must understand the result.
 Then the encoder and the codebooks are final: OUT/codes_final appears, and encode.py may
 write codes from OUT/codec.safetensors.  Second act (--then
-seconds): the decoder alone goes on.  Judges of realism (least squares, feature matching) may join either act.
-New files of speech are picked up as they appear.
+seconds): the decoder alone goes on, in smaller steps, against judges of realism (least squares, feature
+matching), which may join the first act, too.  In both the sound must repeat itself where the real one does.
+New files of speech are picked up as they appear; CUDA graphs are captured before the first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from codec import Codec
-from judges import PARTS, Judges, MelLoss, PhoneHead, Reader
+from judges import PARTS, Judges, MelLoss, Periodicity, PhoneHead, Reader
 from teacher import SAMPLES_PER_FRAME
 
 FRAME = 1024
@@ -62,6 +63,11 @@ class Corpus:
             self.aside, rows = rows[:, exam], rows[:, ~exam]
         self.rows = torch.cat((self.rows, rows), 1)
         return True
+
+    def wait(self) -> None:
+        """Returns once there is speech to learn from."""
+        while not len(self.audio) and not self.look():
+            time.sleep(0.2)
 
     def crops(self, batch: int, frames: int, rows=None, vary: bool = True):
         """Waveforms [batch, frames * FRAME], phonemes of their frames [batch, frames, PARTS] (-100: none)."""
@@ -189,17 +195,16 @@ class Lesson:
 
     ``frozen``: the encoder and the codebooks stay as they are.  ``ramp`` is the weight of the judges."""
 
-    def __init__(self, codec, ears, args, batch, frozen: bool) -> None:
+    def __init__(self, codec, ears, args, frozen: bool) -> None:
         self.codec, self.ears, self.args, self.frozen = codec, ears, args, frozen
-        self.audio, self.label = (x.clone() for x in batch)
-        self.ramp = torch.zeros((), device=self.audio.device)
+        batch, device = args.then_batch if frozen else args.batch, args.device
+        self.audio = 0.05 * torch.randn(batch, args.frames * FRAME, device=device)
+        self.label = torch.zeros(batch, args.frames, PARTS, dtype=torch.long, device=device)
+        self.ramp = torch.zeros((), device=device)
         self.judged, self.fake = min(self.audio.shape[1], args.judge_samples), None
-        self.half = dict(
-            device_type=self.audio.device.type,
-            dtype=torch.bfloat16,
-            enabled=bool(args.half),
-            cache_enabled=False,
-        )
+        # the decoder alone: bfloat16's rounding is a hiss 33 dB below the speech, which no judge forgives
+        self.half = dict(device_type=device, dtype=torch.bfloat16, enabled=not frozen, cache_enabled=False)
+        self.rough = self.half | dict(enabled=True)  # what the judges may compute in
 
     def quantised(self):
         with torch.autocast(**self.half):
@@ -225,8 +230,8 @@ class Lesson:
             return torch.func.functional_call(reader, state, (audio,))
 
     def crop(self, audio):
-        """The end of the crop, which has the longest past, of half the batch."""
-        return audio[: max(1, len(audio) // 2), -self.judged :]
+        """The end of the crop, which has the longest past."""
+        return audio[:, -self.judged :]
 
     def forward(self, judged: bool):
         with torch.set_grad_enabled(not self.frozen):
@@ -234,8 +239,9 @@ class Lesson:
         fake = self.decoded(z)
         mel = self.ears["mel"](fake, self.audio)
         understood = self.naming(self.read(fake, True))
-        loss = 15.0 * mel + self.args.read * understood
-        values = dict(mel=mel, read=understood)
+        hoarse = self.ears["periodicity"](fake, self.audio)
+        loss = self.args.mel * mel + self.args.periodicity * hoarse + self.args.read * understood
+        values = dict(mel=mel, hoarse=hoarse, read=understood)
         if not self.frozen:
             learnt, phone = (
                 self.naming(self.read(self.audio, False)),
@@ -245,7 +251,7 @@ class Lesson:
             values.update(real=learnt, phone=phone, commitment=commitment)
         if judged:
             real_crop, fake_crop = self.crop(self.audio), self.crop(fake)
-            with torch.autocast(**self.half):
+            with torch.autocast(**self.rough):
                 with torch.no_grad():
                     real_out = self.ears["judges"](real_crop)
                 fake_out = self.ears["judges"](fake_crop)
@@ -255,13 +261,13 @@ class Lesson:
                 for (_, fa), (_, fb) in zip(fake_out, real_out, strict=False)
                 for a, b in zip(fa, fb, strict=False)
             )
-            loss = loss + self.ramp * (adversarial + 2.0 * match)
+            loss = loss + self.ramp * (adversarial + self.args.match * match)
             values.update(adversarial=adversarial, match=match)
             self.fake = fake_crop.detach().clone()
         return loss, {k: v.detach() for k, v in values.items()} | {"codes": codes}
 
     def judge(self):
-        with torch.autocast(**self.half):
+        with torch.autocast(**self.rough):
             real_out, fake_out = self.ears["judges"](self.crop(self.audio)), self.ears["judges"](self.fake)
         loss = sum(
             ((r.float() - 1) ** 2).mean() + (f.float() ** 2).mean()
@@ -271,8 +277,8 @@ class Lesson:
 
     @torch.no_grad()
     def exam(self, audio, label) -> str:
-        """On lines set aside: distance of the reconstruction, phonemes named from code 0 alone, and by
-        the reader from the real sound and from the codec's."""
+        """On lines set aside: distance of the reconstruction, its hoarseness, phonemes named from code 0
+        alone, and by the reader from the real sound and from the codec's."""
         self.codec.eval()
         total = []
         for wave, names in zip(audio.split(len(self.audio)), label.split(len(self.audio)), strict=False):
@@ -287,6 +293,7 @@ class Lesson:
                 torch.stack(
                     (
                         self.ears["mel"](fake, wave),
+                        self.ears["periodicity"](fake, wave),
                         right(self.ears["phone"](semantic.float())),
                         right(self.read(wave, True)),
                         right(self.read(fake, True)),
@@ -295,7 +302,8 @@ class Lesson:
             )
         self.codec.train()
         text = (
-            "mel {:.3f} phonemes named from code 0 {:.3f}, read from the real {:.3f}, from the codec's {:.3f}"
+            "mel {:.3f} hoarse {:.3f} phonemes named from code 0 {:.3f}, "
+            "read from the real {:.3f}, from the codec's {:.3f}"
         )
         return text.format(*torch.stack(total).mean(0).tolist())
 
@@ -308,14 +316,14 @@ def keep(codec, ears, out: Path) -> None:
     half = {
         k: {n: x.half() if x.is_floating_point() else x for n, x in v.state_dict().items()}
         for k, v in ears.items()
-        if k != "mel"
+        if k not in ("mel", "periodicity")
     }
     torch.save(half, out / "part" / "ears.pt")
     os.replace(out / "part" / "ears.pt", out / "ears.pt")
 
 
 def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
-    _device, cuda = args.device, args.device == "cuda"
+    started, cuda = time.time(), args.device == "cuda"
     judges = ears["judges"]
     decoder = [
         p
@@ -336,8 +344,7 @@ def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
         return torch.optim.AdamW(parameters, lr=lr, betas=(0.8, 0.99), weight_decay=0.01, fused=cuda)
 
     optim, optim_j = adam(learn), adam(judges.parameters())
-    lesson = Lesson(codec, ears, args, corpus.crops(args.batch, args.frames), frozen)
-    exam = corpus.crops(min(96, 4 * args.batch), args.frames, corpus.aside, vary=False)
+    lesson = Lesson(codec, ears, args, frozen)
     books = None if frozen else Codebooks(codec)
     rounding = frozen or bool(args.resume)
     if not rounding:
@@ -347,9 +354,30 @@ def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
         (lambda: optim.zero_grad(set_to_none=True)),
         (lambda: optim_j.zero_grad(set_to_none=True)),
     )
-    judges.requires_grad_(False)
-    act, act_j = None if judge_from <= 0 else Step(lambda: lesson.forward(False), clear, graphs), None
-    started, step, last, looked = time.time(), 0, time.time(), time.time()
+    act, act_j, joined = None, None, 0
+
+    def listen() -> None:
+        """From here on the judges take part."""
+        nonlocal act, act_j, joined
+        act = None
+        judges.requires_grad_(False)
+        act = Step(lambda: lesson.forward(True), clear, graphs)
+        if not graphs:
+            act()
+        judges.requires_grad_(True)
+        act_j, joined = Step(lesson.judge, clear_j, graphs), step
+        log(f"judges joined at {time.time() - started:.0f} s, step {step}")
+
+    step = 0
+    if judge_from <= 0:
+        listen()
+    else:
+        judges.requires_grad_(False)
+        act = Step(lambda: lesson.forward(False), clear, graphs)
+    corpus.wait()
+    batch = len(lesson.audio)
+    exam = corpus.crops(min(96, 4 * batch), args.frames, corpus.aside, vary=False)
+    last = looked = time.time()
     while True:
         elapsed = time.time() - started
         progress = max(elapsed / seconds, step / args.max_steps)
@@ -362,25 +390,19 @@ def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
         if not rounding and progress >= args.warm:
 
             def produce():
-                lesson.audio.copy_(corpus.crops(args.batch, args.frames)[0])
+                lesson.audio.copy_(corpus.crops(batch, args.frames)[0])
                 lesson.quantised()
 
-            del act
+            act = None
             books.fit(produce)
             rounding = True
             log(f"codebooks fitted at {time.time() - started:.0f} s, step {step}")
             act = Step(lambda: lesson.forward(False), clear, graphs)
         if rounding and act_j is None and progress >= judge_from:
-            del act
-            act = Step(lambda: lesson.forward(True), clear, graphs)
-            if not graphs:
-                act()
-            judges.requires_grad_(True)
-            act_j = Step(lesson.judge, clear_j, graphs)
-            log(f"judges joined at {time.time() - started:.0f} s, step {step}")
-        audio, label = corpus.crops(args.batch, args.frames)
+            listen()
+        audio, label = corpus.crops(batch, args.frames)
         lesson.audio.copy_(audio), lesson.label.copy_(label)
-        lesson.ramp.fill_(min(1.0, max(0.0, progress - judge_from) / 0.05 + 0.05))
+        lesson.ramp.fill_(min(1.0, 0.05 + (step - joined) / 200))
         judges.requires_grad_(False)
         values = dict(act())
         codes = values.pop("codes")
@@ -418,45 +440,34 @@ def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
 def parse():
     p = argparse.ArgumentParser()
     add = p.add_argument
-    (
-        add("--speech", required=True, help="where perform.py writes"),
-        add("--out", required=True, type=Path),
-        add("--device", default="cuda"),
-    )
-    (
-        add("--train", type=float, default=600),
-        add("--then", type=float, default=0, help="seconds for the decoder alone, codes kept"),
-    )
-    (
-        add("--resume", default="", help="folder with codec.* and ears.pt"),
-        add("--hours", type=float, default=40, help="of speech, at most"),
-    )
-    (
-        add("--batch", type=int, default=24),
-        add("--frames", type=int, default=40, help="of a crop; the codec's window must not be longer"),
-    )
-    (
-        add("--lr", type=float, default=5e-4),
-        add("--then-lr", type=float, default=3e-4),
-        add("--clip", type=float, default=50.0),
-    )
-    add("--phone", type=float, default=8.0), add("--read", type=float, default=2.0)
+    add("--speech", required=True, help="where perform.py writes")
+    add("--out", required=True, type=Path)
+    add("--device", default="cuda")
+    add("--train", type=float, default=600)
+    add("--then", type=float, default=0, help="seconds for the decoder alone, codes kept")
+    add("--resume", default="", help="folder with codec.* and ears.pt")
+    add("--hours", type=float, default=40, help="of speech, at most")
+    add("--batch", type=int, default=24)
+    add("--then-batch", type=int, default=8, help="the same for the second act")
+    add("--frames", type=int, default=40, help="of a crop; the codec's window must not be longer")
+    add("--lr", type=float, default=5e-4)
+    add("--then-lr", type=float, default=2.5e-4)
+    add("--clip", type=float, default=50.0)
+    add("--mel", type=float, default=25.0)
+    add("--periodicity", type=float, default=3.0, help="weight; more: less hoarse, more artefacts")
+    add("--phone", type=float, default=8.0)
+    add("--read", type=float, default=2.0)
+    add("--match", type=float, default=2.0)
     add("--beginnings", type=float, default=0.2, help="share of crops that are the beginning of a line")
     add("--warm", type=float, default=0.06, help="share of the first act without rounding")
-    add(
-        "--judge-from",
-        type=float,
-        default=2.0,
-        help="share of the first act before the judges join it; 2: never",
-    )
+    add("--judge-from", type=float, default=2.0, help="share of the first act; 2: never")
     add("--then-judge-from", type=float, default=0.0, help="the same for the second act")
-    add("--judge-samples", type=int, default=24576), add("--max-steps", type=int, default=10**9)
-    add("--log-every", type=int, default=100), add("--look-every", type=float, default=60.0)
-    (
-        add("--half", type=int, default=1),
-        add("--compile", type=int, default=1),
-        add("--graphs", type=int, default=1),
-    )
+    add("--judge-samples", type=int, default=16384)
+    add("--max-steps", type=int, default=10**9)
+    add("--log-every", type=int, default=100)
+    add("--look-every", type=float, default=60.0)
+    add("--compile", type=int, default=1)
+    add("--graphs", type=int, default=1)
     return p.parse_args()
 
 
@@ -477,17 +488,18 @@ def main() -> None:
     torch.manual_seed(1)
     codec = (Codec.load(args.resume) if args.resume else Codec()).to(args.device).train()
     ears = dict(
-        phone=PhoneHead(codec.config["latent_dim"]), reader=Reader(), judges=Judges(), mel=MelLoss(RATE)
+        phone=PhoneHead(codec.config["latent_dim"]),
+        reader=Reader(),
+        judges=Judges(),
+        mel=MelLoss(RATE),
+        periodicity=Periodicity(RATE),
     )
     ears = {k: v.to(args.device) for k, v in ears.items()}
     if args.resume and (Path(args.resume) / "ears.pt").exists():
         for name, state in torch.load(Path(args.resume) / "ears.pt", map_location=args.device).items():
             ears[name].load_state_dict(state)
-        log("ears resumed")
+            log(f"{name} resumed")
     corpus = Corpus(args.speech, args.device, args.hours, args.beginnings)
-    while not corpus.look():
-        time.sleep(0.2)
-    log(f"{corpus.rows.shape[1]} lines to begin with")
     if args.train > 0:
         train(codec, ears, corpus, args.train, args, log, frozen=False)
         keep(codec, ears, args.out)
