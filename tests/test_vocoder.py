@@ -86,15 +86,16 @@ def test_no_samples_are_no_pcm():
 
 
 class Slow:
-    """A codec stream that decodes when it is told to: each code becomes one sample."""
+    """A codec stream that decodes all but its first chunk when it is told to: a code becomes one sample."""
 
     def __init__(self) -> None:
         self.go, self.decoding = threading.Event(), threading.Event()
         self.pieces = 0
 
     def decode(self, codes: torch.Tensor) -> torch.Tensor:
-        self.decoding.set()
-        self.go.wait(10)
+        if self.pieces:
+            self.decoding.set()
+            self.go.wait(10)
         self.pieces += 1
         return codes[0].float() / 10
 
@@ -105,23 +106,26 @@ class TestThread:
     def test_it_gives_sound_in_order_and_nothing_before_it_is_ready(self):
         stream = Slow()
         with closing(ThreadVocoder(stream)) as vocoder:
-            vocoder.queue(self.codes[:, :3])
-            vocoder.queue(self.codes[:, 3:])
+            vocoder.queue(self.codes[:, :2])
+            first = list(vocoder.heard(wait=False))
+            vocoder.queue(self.codes[:, 2:5])
+            vocoder.queue(self.codes[:, 5:])
             assert list(vocoder.heard(wait=False)) == []
             stream.go.set()
-            sounds = list(vocoder.heard(wait=True))
-        assert [sound.frames for sound in sounds] == [3, 5]
+            sounds = first + list(vocoder.heard(wait=True))
+        assert [sound.frames for sound in first] == [2]
+        assert [sound.frames for sound in sounds] == [2, 3, 3]
         assert np.array_equal(np.concatenate([sound.pcm for sound in sounds]), pcm16(np.arange(8) / 10))
 
     def test_closing_waits_for_the_chunk_in_flight_and_drops_the_others(self):
         stream = Slow()
         vocoder = ThreadVocoder(stream)
-        for _ in range(3):
+        for _ in range(4):
             vocoder.queue(self.codes)
         stream.decoding.wait(10)
         threading.Timer(0.05, stream.go.set).start()
         vocoder.close()
-        assert stream.pieces == 1
+        assert stream.pieces == 2
 
     def test_what_breaks_while_decoding_is_raised_where_sound_is_fetched(self):
         class Broken(Slow):
