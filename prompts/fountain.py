@@ -1,8 +1,8 @@
 """The Fountain form of a script (https://fountain.io/syntax), and the marks of the page that all forms share.
 
-Our own reader: no parser on PyPI that we found keeps the place of what it reads (at most the number of a row),
-so the law of `prompts.copyist` couldn't be kept. Notes and boneyards are gone before
-a row comes here. Emphasis stays in the text; the stage-marks cleaner of `prompts.spoken` takes it out.
+Our own reader: no parser on PyPI that we found keeps the place of what it reads (at most the number of a
+row), so the law of `prompts.copyist` couldn't be kept. Notes and boneyards are gone before a row comes here.
+Emphasis stays in the text; the stage-marks cleaner of `prompts.spoken` takes it out.
 
 Choices where the syntax leaves room: a row of capitals with words below is a name even if it looks like a
 headline, but the visitor is told; lyrics outside a speech are sung by the one who spoke last; the second

@@ -25,7 +25,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -47,6 +47,7 @@ from prompts.duration import FACTOR, MARGIN_S, expected_seconds
 
 ON_ZEROGPU = os.getenv("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
+UNDERSTUDY = "understudy"
 WAKE_S = 5  # fork, CUDA start, first kernels
 WEIGHT_BYTES_PER_S = 2e9  # disk -> pinned memory -> card, inside the time that was asked for
 CLIP_S = 2  # one clip of 60 s, encoded
@@ -92,10 +93,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class House:
-    """The model that plays here, and how many bytes of its weights lie on a GPU."""
+    """The model that plays here, how many bytes of its weights lie on a GPU, and who rehearses for it on the
+    CPU, if somebody does."""
 
     engine: Engine
     gpu_bytes: int
+    understudy: Engine | None = None
 
 
 _house: House | None = None
@@ -118,14 +121,42 @@ def open_house(model: str | None = None) -> Engine:
     return _house.engine
 
 
+def hire_understudy() -> Engine | None:
+    """The small model that comes along, on the CPU, to read what the main one will perform; None where it is
+    the main one itself, or missing, or doesn't fit. Call it after `open_house`."""
+    global _house
+    if _house.engine.family.name == UNDERSTUDY:
+        return None
+    threads = torch.get_num_threads()
+    try:
+        family = load_family(UNDERSTUDY, torch.device("cpu"))
+    except RequestError as problem:
+        log.info("nobody rehearses here: %s", problem)
+        return None
+    if not _house.gpu_bytes:
+        torch.set_num_threads(threads)  # as the main model, on the same CPU, wants them
+    _house = replace(_house, understudy=Engine(family))
+    return _house.understudy
+
+
 def perform(request: TakeRequest) -> Iterator[Event]:
     """The events of a take, the last one Done or Trouble. Never raises; closing it stops the take."""
     return _through("perform", request)
 
 
+def rehearse(request: TakeRequest) -> Iterator[Event]:
+    """As `perform`, by the understudy."""
+    return _through("perform", request, _house.understudy)
+
+
 def encode(clip: Clip) -> Iterator[Event]:
     """The events of encoding a clip, the last one Encoded or Trouble. Never raises; closing it stops it."""
     return _through("encode", clip)
+
+
+def encode_for_rehearsal(clip: Clip) -> Iterator[Event]:
+    """As `encode`, in the understudy's codes."""
+    return _through("encode", clip, _house.understudy)
 
 
 def seconds_for(task: str, value: TakeRequest | Clip) -> int:
@@ -148,18 +179,19 @@ def work(task: str, value: TakeRequest | Clip) -> Iterator[Event]:
     yield from play(task, value)
 
 
-def play(task: str, value: TakeRequest | Clip) -> Iterator[Event]:
-    """The events of `task`; whatever goes wrong is the last of them, with the memory of the take free again.
+def play(task: str, value: TakeRequest | Clip, understudy: Engine | None = None) -> Iterator[Event]:
+    """The events of `task`, by the understudy where one is given; whatever goes wrong is the last of them,
+    with the memory of the take free again.
 
     Raises only after the Trouble of a CUDA context that can't be used any more, for a worker to be dropped.
     """
     global _awake_in
-    if _awake_in != os.getpid():
+    if _awake_in != os.getpid() and not understudy:
         _awake_in = os.getpid()
         if ON_ZEROGPU:
             log.info("worker %d plays on %s", _awake_in, _machine())
         yield Status("waking", "The model wakes up; this take starts some seconds later than the next ones.")
-    engine, take_id, trouble, broken = _house.engine, secrets.token_hex(4), None, False
+    engine, take_id, trouble, broken = understudy or _house.engine, secrets.token_hex(4), None, False
     try:
         if task == "encode":
             yield Status("reference", "Listening to the clip.")
@@ -212,16 +244,17 @@ def _fault(take_id: str) -> Trouble:
     return Trouble("fault", f"Something broke on our side; the log tells more under take {take_id}.", take_id)
 
 
-def _through(task: str, value: TakeRequest | Clip) -> Iterator[Event]:
+def _through(task: str, value: TakeRequest | Clip, understudy: Engine | None = None) -> Iterator[Event]:
     """The web process's side of the door. A request that can't be performed costs no GPU; a family that has
     no weights on one asks for none."""
     last, trouble, ends = None, None, (Done if task == "perform" else Encoded, Trouble)
+    lent = _house.gpu_bytes and not understudy
     try:
         if task == "perform":
-            _house.engine.check(value)
-        if ON_ZEROGPU and _house.gpu_bytes:
+            (understudy or _house.engine).check(value)
+        if ON_ZEROGPU and lent:
             yield Status("gpu", "Asking for a GPU.")
-        with closing((work if _house.gpu_bytes else play)(task, value)) as events:
+        with closing(work(task, value) if lent else play(task, value, understudy)) as events:
             for last in events:
                 yield last
     except Exception as problem:

@@ -8,6 +8,7 @@ by content, a bounded number of them.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import threading
 from collections.abc import Generator, Hashable, Iterator
@@ -81,7 +82,7 @@ class Stage:
     def __init__(self, engine: Engine, gate: Gate, shelf: Shelf) -> None:
         self.engine, self.gate, self.shelf = engine, gate, shelf
         self.voices = ready_voices(engine.family.capabilities)
-        self._codes: BoundedCache[np.ndarray] = BoundedCache(CODES_BYTES)
+        self.codes: BoundedCache[np.ndarray] = BoundedCache(CODES_BYTES)
         self._rtf = USUAL_RTF
         self._under_way: dict[str, threading.Event] = {}  # the take of a session, set when it has ended
 
@@ -102,10 +103,11 @@ class Stage:
         temperature: float,
         top_p: float,
         top_k: float | None,
+        key: Any,
         request: gr.Request,
     ) -> Iterator[Yield]:
         """Perform a line. Streams player messages; the last one comes with the take's files and its card."""
-        take_id, session = secrets.token_hex(6), session_of(request)
+        take_id, session = secrets.token_hex(6), owner(key, request)
         try:
             clips = [(clip, words), (clip_2, words_2)] if voice == CLIPS else []
             character = self._character(voice, ready, describe, name, scene, clips)
@@ -190,7 +192,7 @@ class Stage:
             if isinstance(event, Trouble):
                 raise refusal(event.sentence)
             if isinstance(event, Encoded):
-                self._codes.put(_fingerprint(heard), event.codes, event.codes.nbytes)
+                self.codes.put(fingerprint(heard), event.codes, event.codes.nbytes)
                 return {"key": event.key, "codes": event.codes.tolist(), "note": event.note}
         raise refusal("The clip was not encoded; try it again.")
 
@@ -206,26 +208,22 @@ class Stage:
             raise refusal(str(problem)) from None
         return hear(np.atleast_2d(heard.samples).mean(0), heard.sample_rate)
 
-    def list_takes(self, request: gr.Request) -> list[dict[str, str]]:
-        """This session's takes as the page lists them, newest first."""
-        return self._listed(request.session_hash)
+    def list_takes(self, key: Any, request: gr.Request) -> list[dict[str, str]]:
+        """This visitor's takes as the page lists them, newest first."""
+        return self._listed(owner(key, request))
 
-    def keep_cut_take(self, request: gr.Request) -> list[dict[str, str]]:
-        """After Stop: the session's takes, once the one that was stopped is among them."""
-        if ended := self._under_way.get(request.session_hash):
+    def keep_cut_take(self, key: Any, request: gr.Request) -> list[dict[str, str]]:
+        """After Stop: the visitor's takes, once the one that was stopped is among them."""
+        if ended := self._under_way.get(owner(key, request)):
             ended.wait(STOP_S)
-        return self.list_takes(request)
+        return self.list_takes(key, request)
 
-    def fetch_take(self, request: gr.Request, chosen: gr.EventData) -> Yield:
+    def fetch_take(self, key: Any, request: gr.Request, chosen: gr.EventData) -> Yield:
         """The files and the card of the take that was chosen in the list."""
-        takes, index = self.shelf.takes(request.session_hash), chosen.index
+        takes, index = self.shelf.takes(owner(key, request)), chosen.index
         if not isinstance(index, int) or not 0 <= index < len(takes):
             return gr.skip(), gr.skip(), gr.skip()
         return shown(takes[index])
-
-    def leave(self, request: gr.Request) -> None:
-        """A visitor closed the page: their takes go. Codes of clips go when others need the room."""
-        self.shelf.forget(request.session_hash)
 
     def _listed(self, session: Hashable) -> list[dict[str, str]]:
         return [entry(take) for take in self.shelf.takes(session)]
@@ -265,7 +263,7 @@ class Stage:
 
     def _known(self, clip: Clip) -> Clip | np.ndarray:
         """The clip's codes, if this process has heard it before: a worker may have forgotten them."""
-        codes = self._codes.get(_fingerprint(clip))
+        codes = self.codes.get(fingerprint(clip))
         return clip if codes is None else codes
 
     def _perform(
@@ -313,7 +311,7 @@ class Stage:
 
     def _remember(self, hearing: Hearing, event: Encoded) -> None:
         clips = [each.audio for each in hearing.request.character.voice if isinstance(each.audio, Clip)]
-        self._codes.put(_fingerprint(clips[len(hearing.encoded)]), event.codes, event.codes.nbytes)
+        self.codes.put(fingerprint(clips[len(hearing.encoded)]), event.codes, event.codes.nbytes)
         hearing.encoded.append(event)
 
     def _keep(self, session: Hashable, hearing: Hearing, done: Done) -> Take:
@@ -329,6 +327,16 @@ def refusal(sentence: str) -> gr.Error:
 def session_of(request: gr.Request) -> str:
     """Whose takes these are; a caller without a session is one of its own."""
     return request.session_hash or secrets.token_hex(8)
+
+
+def is_key(key: Any) -> bool:
+    """Whether this can be a key that we gave to a browser."""
+    return isinstance(key, str) and bool(re.fullmatch(r"[\w-]{32}", key))
+
+
+def owner(key: Any, request: gr.Request) -> str:
+    """Who somebody is over a reload: their browser's key, or this session where there is none."""
+    return key if is_key(key) else f"session {session_of(request)}"
 
 
 def seed_of(text: str) -> int:
@@ -395,7 +403,8 @@ def _cut(hearing: Hearing) -> Done:
     return Done("cancelled", hearing.frames, hearing.request.seed, Timings(), None)
 
 
-def _fingerprint(clip: Clip) -> str:
+def fingerprint(clip: Clip) -> str:
+    """The hash of a clip's samples and rate."""
     digest = hashlib.sha256(f"{clip.sample_rate} {clip.samples.shape}".encode())
     digest.update(np.ascontiguousarray(clip.samples).tobytes())
     return digest.hexdigest()

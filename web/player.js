@@ -3,14 +3,19 @@
 // THE PROTOCOL. Each value the component is given is one message, a plain object with `kind` and `take`.
 //
 //   in   status   {take, phase, detail}                what happens before the sound; a sentence for a person
-//        config   {take, sample_rate, start_buffer_s}  once, before audio: the rate, and how much to hold first
+//        config   {take, sample_rate, start_buffer_s, name}  once, before audio: the rate, how much to hold first
 //        audio    {take, seq, pcm}                     base64 of int16 little-endian mono; seq counts 0, 1, 2 ...
+//        mark     {take, at, lines, label}             from sample `at` on these lines sound; the label says it
 //        end      {take, seq, reason, samples}         seq is the number of audio messages, samples their sum
 //        trouble  {take, sentence}                     the take failed; what was made so far still plays
 //        clear    {}                                   stop: fade, then silence; that take is never heard again
 //   out  started  {take, click_to_sound_ms}            the first sample reached the ears (null: nobody clicked)
 //        underrun {take, underruns}                    sound went on after the player had run dry
 //        stats    {take, state, made_samples, ...}     what stats() says, when a take has been played to its end
+//
+// A take may be a whole scene: its lines follow one another in one stream, silences are samples like others, and
+// marks tell which lines sound. Whenever that changes, the window gets an event "tableread:sounding" with
+// {take, lines} in its detail; `lines` is empty where none does, at the end and after a stop.
 //
 // The first message of an unknown take replaces the take before it. A take that was stopped or replaced is
 // over: whatever still arrives of it is dropped. On the page: window.tableread.stop(), .asked(), .stats(),
@@ -202,12 +207,14 @@ let runs = 0; // each opening of the worklet, a replay too, has its number: late
 let askedAt = null; // when someone last asked for a take, on performance.now()'s clock
 let dropped = 0; // messages of takes that are over
 let refuseUntil = 0; // a take that begins before this was stopped before its first message came
+let sounding = null; // the mark whose lines are heard now
 const over = []; // ids of takes that were stopped or replaced, newest last
 
 const newTake = (id, at) => ({
   id,
   askedAt,
   openedAt: at,
+  name: "Take",
   rate: 0,
   mode: null, // "worklet" or "file", once config has come
   run: 0,
@@ -216,6 +223,7 @@ const newTake = (id, at) => ({
   seen: 0, // the next seq expected
   lost: 0,
   sent: null, // samples, by the word of the sender
+  marks: [], // {at, lines, label}, in order
   peaks: [],
   peakFill: 0,
   loudest: 0.25, // what fills the stage: a whisper stays small
@@ -366,10 +374,10 @@ const handlers = {
     else dropped++;
   },
 
-  async config({ take: id, sample_rate, start_buffer_s }, at) {
+  async config({ take: id, sample_rate, start_buffer_s, name }, at) {
     const mine = begin(id, at);
     if (!mine || mine.mode) return void dropped++;
-    Object.assign(mine, { rate: sample_rate, mode: "file" });
+    Object.assign(mine, { rate: sample_rate, mode: "file", name: name || mine.name });
     if (!canStream()) return;
     try {
       await openSound(sample_rate).ready;
@@ -403,6 +411,11 @@ const handlers = {
     if (take.mode === "worklet") push(samples);
   },
 
+  mark({ take: id, at, lines, label }) {
+    if (id !== take?.id || take.cut || !take.mode) return void dropped++;
+    take.marks.push({ at, lines, label });
+  },
+
   end({ take: id, seq, reason, samples }) {
     if (id !== take?.id || take.cut || take.reason) return void dropped++;
     take.lost += Math.max(0, seq - take.seen);
@@ -418,6 +431,15 @@ const handlers = {
   },
 
   clear: () => stop(),
+};
+
+// Tells the page which lines are heard, as often as that changes.
+const follow = () => {
+  const mark = take && take.started && !take.ended ? take.marks.findLast(({ at }) => at <= take.played) : null;
+  if ((mark ?? null) === sounding) return;
+  sounding = mark ?? null;
+  const detail = { take: take?.id ?? null, lines: sounding?.lines ?? [] };
+  window.dispatchEvent(new CustomEvent("tableread:sounding", { detail }));
 };
 
 const finish = (reason) => {
@@ -555,7 +577,8 @@ window.addEventListener(
   "click",
   ({ target, timeStamp }) => {
     if (element.contains(target)) return;
-    if (!props.ask || target.closest?.(`#${CSS.escape(props.ask)}`)) asked(timeStamp);
+    const asks = props.ask?.split(" ") ?? [];
+    if (!asks.length || asks.some((id) => target.closest?.(`#${CSS.escape(id)}`))) asked(timeStamp);
   },
   { capture: true, signal: gone.signal },
 );
@@ -675,10 +698,10 @@ const time = (samples) => {
 };
 
 const ENDINGS = {
-  stop: "Take complete",
-  length: "Ended at its length limit",
-  deadline: "Ended at its time limit",
-  cancelled: "Cut short",
+  stop: "complete",
+  length: "ended at its length limit",
+  deadline: "ended at its time limit",
+  cancelled: "cut short",
 };
 
 const WHOLE_ONLY = "This browser can't play sound while it is made: the whole take plays when it is ready.";
@@ -690,18 +713,19 @@ const titleOf = {
   playing: () => (take.again ? "Playing again" : take.reason ? "Playing" : "Performing"),
   dry: () => "Waiting for more sound",
   paused: () => "Paused",
-  ended: () => ENDINGS[take.reason] || ENDINGS.stop,
+  ended: () => `${take.name} ${ENDINGS[take.reason] || ENDINGS.stop}`,
   stopped: () => "Stopped",
-  trouble: () => (take.made ? "The take broke off" : "This take didn't work"),
+  trouble: () => `${take.name} ${take.made ? "broke off" : "didn't work"}`,
 };
 
 const detailOf = (state) => {
-  if (state === "idle") return "Perform a line: it plays here while it is being made.";
+  if (state === "idle") return "Press Perform: it plays here while it is being made.";
   if (take.sentence) return take.sentence;
   if (state === "blocked") return "This browser waits for a tap before it plays. Nothing is missed.";
   if (take.mode === "file" && !take.reason) return WHOLE_ONLY;
   if (state === "stopped") return take.made ? "What was made until then is kept." : "";
   if (state === "ended") return isWhole() ? "" : "Some of its sound was lost on the way here.";
+  if (sounding?.label && (state === "playing" || state === "paused")) return sounding.label;
   return take.reason ? "" : take.detail;
 };
 
@@ -718,6 +742,7 @@ const BUTTON = {
 };
 
 const show = () => {
+  follow();
   const state = phase();
   if (state === "blocked") take.blocked = true;
   root.dataset.state = state;

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ HERE = Path(__file__).parent
 MESSAGE = {
     "title": "player message",
     "type": "object",
-    "description": "kind: status, config, audio, end, trouble or clear; audio has pcm, base64 of int16 mono",
+    "description": "kind: status, config, mark, audio, end, trouble or clear; pcm is base64 of int16 mono",
 }
 
 
@@ -34,9 +35,10 @@ def player(
 ) -> gr.HTML:
     """The component. One a page.
 
-    `ask` is the elem_id of the button that asks for a take: its click starts the clock of "first sound"
-    (without it, any click does). `sample_rate`, if known before the first take, lets the first click open the
-    output, which some browsers only permit inside a click; each take's own rate decides.
+    `ask` are the elem_ids, with spaces between, of the buttons that ask for a take: their click starts the
+    clock of "first sound" (without it, any click does). `sample_rate`, if known before the first take, lets
+    the first click open the output, which some browsers only permit inside a click; each take's own rate
+    decides.
     """
     component = gr.HTML(
         {},
@@ -70,13 +72,17 @@ def status(take: str, phase: str, detail: str = "") -> dict[str, Any]:
     return {"kind": "status", "take": take, "phase": phase, "detail": detail}
 
 
-def config(take: str, sample_rate: int, start_buffer_s: float = START_BUFFER_S) -> dict[str, Any]:
-    """Opens a take at its rate in Hz. Sound starts once `start_buffer_s` of it are there, or all of it."""
+def config(
+    take: str, sample_rate: int, start_buffer_s: float = START_BUFFER_S, name: str = "Take"
+) -> dict[str, Any]:
+    """Opens a take at its rate in Hz. Sound starts once `start_buffer_s` of it are there, or all of it.
+    `name` is what a person calls it: "Take", "Scene"."""
     return {
         "kind": "config",
         "take": take,
         "sample_rate": int(sample_rate),
         "start_buffer_s": float(start_buffer_s),
+        "name": name,
     }
 
 
@@ -89,6 +95,12 @@ def audio(take: str, seq: int, pcm: np.ndarray) -> dict[str, Any]:
         raise TypeError(f"The player takes int16 [n], not {pcm.dtype} {list(pcm.shape)}.")
     data = base64.b64encode(pcm.astype("<i2", copy=False).tobytes()).decode("ascii")
     return {"kind": "audio", "take": take, "seq": int(seq), "pcm": data}
+
+
+def mark(take: str, at: int, lines: Sequence[str], label: str = "") -> dict[str, Any]:
+    """From sample `at` of the take on, `lines` (whatever the page calls them) sound; none where it is silent.
+    `label` says so to a person."""
+    return {"kind": "mark", "take": take, "at": int(at), "lines": list(lines), "label": label}
 
 
 def end(take: str, seq: int, reason: str, samples: int | None = None) -> dict[str, Any]:

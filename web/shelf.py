@@ -1,6 +1,6 @@
-"""The takes of every session: files with their card, few of them, gone when the session goes.
+"""The takes of every visitor: files with their card, few of them, gone some hours after the last visit.
 
-A shelf belongs to one browser session. What a visitor made is on nobody else's shelf, and the oldest takes
+A shelf belongs to whoever has its key. What a visitor made is on nobody else's shelf, and the oldest takes
 make room, so that a long evening fills no disk.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from engine.audio_files import write_take
 
 TAKES_PER_SESSION = 20
 SESSIONS = 200
+KEPT_S = 6 * 3600.0  # after the last visit
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Shelf:
 
     def __init__(self) -> None:
         self._root = Path(tempfile.mkdtemp(prefix="tableread-"))
-        self._takes: OrderedDict[Hashable, list[Take]] = OrderedDict()
+        self._takes: OrderedDict[Hashable, list[Take]] = OrderedDict()  # the longest unvisited first
+        self._visited: dict[Hashable, float] = {}
         self._lock = threading.Lock()
 
     def keep(self, session: Hashable, take_id: str, pcm: np.ndarray, rate: int, card: dict[str, Any]) -> Take:
@@ -51,29 +54,45 @@ class Shelf:
             write_take(path, pcm, rate, card)
         with self._lock:
             takes = self._takes.setdefault(session, [])
-            self._takes.move_to_end(session)
+            self._visit(session)
             takes.insert(0, take)
             dropped = takes[TAKES_PER_SESSION:]
             del takes[TAKES_PER_SESSION:]
-            while len(self._takes) > SESSIONS:
-                dropped += self._takes.popitem(last=False)[1]
+            dropped += self._left_alone()
         self._remove(dropped)
         return take
 
     def takes(self, session: Hashable) -> tuple[Take, ...]:
         """The session's takes, newest first."""
         with self._lock:
+            if session in self._takes:
+                self._visit(session)
             return tuple(self._takes.get(session, ()))
 
     def forget(self, session: Hashable) -> None:
         """Remove everything a session made."""
         with self._lock:
             dropped = self._takes.pop(session, [])
+            self._visited.pop(session, None)
         self._remove(dropped)
 
     def close(self) -> None:
         """Remove every file."""
         shutil.rmtree(self._root, ignore_errors=True)
+
+    def _visit(self, session: Hashable) -> None:
+        self._takes.move_to_end(session)
+        self._visited[session] = time.monotonic()
+
+    def _left_alone(self) -> list[Take]:
+        """The takes, no longer on any shelf, of those who are too many or were here too long ago."""
+        dropped = []
+        for session in list(self._takes):
+            if len(self._takes) <= SESSIONS and time.monotonic() - self._visited[session] <= KEPT_S:
+                break
+            dropped += self._takes.pop(session)
+            del self._visited[session]
+        return dropped
 
     @staticmethod
     def _remove(takes: list[Take]) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import gradio as gr
 
-TEMPLATE = """<p class="tr-takes-title" id="tr-takes-title">Takes of this session</p>
-<p class="tr-takes-empty">Every take you make is kept here until you close the page.</p>
+TEMPLATE = """<p class="tr-takes-title" id="tr-takes-title">Your takes</p>
+<p class="tr-takes-empty">Every take you make is listed here.</p>
 <ol class="tr-takes-list" aria-labelledby="tr-takes-title"></ol>"""
 
 

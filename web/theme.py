@@ -6,7 +6,8 @@ from pathlib import Path
 
 import gradio as gr
 
-STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+HERE = Path(__file__).parent
+STYLE = "".join((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "scene.css"))
 FONTS = ("ui-sans-serif", "system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "sans-serif")
 MONO = ("ui-monospace", "SF Mono", "Menlo", "Consolas", "monospace")
 

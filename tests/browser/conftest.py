@@ -128,7 +128,8 @@ class Page:
         self.stage.gate.clear()
         self.stage.sent_all.clear()
         self.driver.get(self.stage.url.replace("localhost", host) + query)
-        self.wait(lambda: self.js("return Boolean(window.tableread && document.querySelector('#perform'))"))
+        there = "return Boolean(window.tableread && document.querySelector('#perform, #perform-scene'))"
+        self.wait(lambda: self.js(there))
         if record:
             self.js(RECORDER)
         return self
@@ -138,6 +139,16 @@ class Page:
 
     def element(self, selector: str) -> Any:
         return self.driver.find_element("css selector", selector)
+
+    def write(self, selector: str, text: str) -> None:
+        """Put `text` in the place of what a field holds, as a paste does."""
+        self.js("const field = document.querySelector(arguments[0]); field.focus(); field.select()", selector)
+        self.driver.execute_cdp_cmd("Input.insertText", {"text": text})
+
+    def forget(self) -> None:
+        """Take away what the page keeps in the browser."""
+        origin = {"origin": self.stage.url, "storageTypes": "local_storage"}
+        self.driver.execute_cdp_cmd("Storage.clearDataForOrigin", origin)
 
     def press(self, selector: str) -> None:
         self.element(selector).click()

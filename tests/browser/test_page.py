@@ -35,7 +35,9 @@ def visit(page, tableread, monkeypatch):
     monkeypatch.setattr(page.stage, "url", tableread.url)
 
     def visit(**how):
+        page.forget()
         page.open(**how)
+        page.press("[data-tab-id=line-tab]")
         page.wait(lambda: page.js("return Boolean(document.querySelector('#line textarea'))"))
         return page
 

@@ -79,6 +79,9 @@ def test_the_endpoints_are_these_and_no_others(client):
         "/perform": [("text", False), *who, *knobs],
         "/say": [("text", False), ("describe", True), ("seed", True)],
         "/encode": [("clip", False)],
+        "/perform_scene": [(name, True) for name in ("script", "cast", "seed", "options")],
+        "/retake": [(name, True) for name in ("line", "note", "direction", "seed")],
+        "/casting_call": [("line", True), ("candidates", True)],
     }
 
 

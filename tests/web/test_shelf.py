@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.audio_files import read_card
-from web.shelf import SESSIONS, TAKES_PER_SESSION, Shelf
+from web.shelf import KEPT_S, SESSIONS, TAKES_PER_SESSION, Shelf
 
 PCM = np.arange(480, dtype=np.int16)
 
@@ -59,3 +59,12 @@ def test_a_session_that_leaves_takes_everything_with_it(shelf):
     assert other.wav.exists()
     shelf.close()
     assert not other.wav.exists()
+
+
+def test_whoever_stays_away_for_long_is_forgotten(shelf):
+    first = keep(shelf, "a", 1)
+    shelf._visited["a"] -= KEPT_S + 1
+    keep(shelf, "b", 2)
+    assert shelf.takes("a") == ()
+    assert not first.wav.exists()
+    assert shelf.takes("b")
