@@ -51,7 +51,7 @@ UNDERSTUDY = "understudy"
 WAKE_S = 5  # fork, CUDA start, first kernels
 WEIGHT_BYTES_PER_S = 2e9  # disk -> pinned memory -> card, inside the time that was asked for
 CLIP_S = 2  # one clip of 60 s, encoded
-REHEARSAL = TakeRequest("Ready.", seed=0, max_frames=8)
+REHEARSAL = TakeRequest("Ready.", seed=0, max_frames=20)
 
 _QUOTA = "Your free GPU time is used up; sign in to Hugging Face, {when}, or duplicate this Space."
 _NO_GPU = "No GPU is free at the moment; try again in a minute."
@@ -299,7 +299,11 @@ def _rehearse() -> None:
 def _machine() -> str:
     if _house.gpu_bytes and torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
-        return f"{torch.cuda.get_device_name()} with {free / GIB:.1f} of {total / GIB:.1f} GiB of memory free"
+        card, peak = torch.cuda.get_device_properties(), torch.cuda.max_memory_allocated()
+        return (
+            f"{card.name} ({card.multi_processor_count} multiprocessors, torch {torch.__version__}) with "
+            f"{free / GIB:.1f} of {total / GIB:.1f} GiB of memory free, {peak / GIB:.1f} GiB used at most"
+        )
     free = free_memory_bytes()
     return "the CPU" if free is None else f"the CPU with {free / GIB:.1f} GiB of memory free"
 
