@@ -3,22 +3,6 @@
 //      delete {who} forget a voice, play {who, by, count} a casting call.
 // Words of a visitor reach the page through textContent, values and attributes only.
 
-const make = (tag, name = "", text = "") => {
-  const node = document.createElement(tag);
-  node.className = name;
-  node.textContent = text;
-  return node;
-};
-const put = (node, text) => {
-  if (node.textContent !== text) node.textContent = text;
-  node.hidden = !text;
-};
-const button = (act, text) => {
-  const node = make("button", "tr-do", text);
-  node.type = "button";
-  node.dataset.act = act;
-  return node;
-};
 const field = (name, label, tag = "input") => {
   const wrap = make("label", "tr-field");
   const input = make(tag, "tr-input");

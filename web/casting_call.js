@@ -2,23 +2,6 @@
 // web/casting.py. Out: play {letter} hear one again, submit {letter} choose one.
 // Words of a visitor reach the page through textContent and attributes only.
 
-const make = (tag, name = "", text = "") => {
-  const node = document.createElement(tag);
-  node.className = name;
-  node.textContent = text;
-  return node;
-};
-const put = (node, text) => {
-  if (node.textContent !== text) node.textContent = text;
-  node.hidden = !text;
-};
-const button = (act, text) => {
-  const node = make("button", "tr-do", text);
-  node.type = "button";
-  node.dataset.act = act;
-  return node;
-};
-
 window.tableread_call?.abort();
 const gone = new AbortController();
 window.tableread_call = gone;

@@ -6,24 +6,8 @@
 // Words of a visitor reach the page through textContent and attributes only. A row keeps its nodes while its
 // line lives, so that focus and what is typed stay.
 
-const make = (tag, name = "", text = "") => {
-  const node = document.createElement(tag);
-  node.className = name;
-  node.textContent = text;
-  return node;
-};
-const put = (node, text) => {
-  if (node.textContent !== text) node.textContent = text;
-  node.hidden = !text;
-};
 const labelled = (node, label) => {
   if (node.getAttribute("aria-label") !== label) node.setAttribute("aria-label", label);
-};
-const button = (act, text, name = "") => {
-  const node = make("button", `tr-do ${name}`, text);
-  node.type = "button";
-  node.dataset.act = act;
-  return node;
 };
 
 window.tableread_lines?.abort(); // drawn anew: the old listeners go

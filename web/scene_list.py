@@ -101,7 +101,7 @@ def _drawn(script: str, elem_id: str) -> gr.HTML:
     return gr.HTML(
         {},
         html_template=f'<div class="tr-{elem_id}"></div>',
-        js_on_load=(HERE / script).read_text(encoding="utf-8"),
+        js_on_load="\n".join((HERE / name).read_text(encoding="utf-8") for name in ("nodes.js", script)),
         apply_default_css=False,
         elem_id=elem_id,
     )
