@@ -210,10 +210,13 @@ class Director:
                     if room.run is not run:
                         return None
                     if isinstance(event, Audio):
-                        # Noted before it is sent: a stop may come with it, and what was sent is kept.
-                        chunks.append(event.pcm)
-                        frames = event.first_frame + len(event.pcm) // troupe.family.hop
-                        yield from self._sent(reel, event, marks, label)
+                        if label and event.seq == 0:
+                            yield from sending(reel.mark(marks, label))
+                        for start, block in reel.blocks(event.pcm):
+                            # Noted before it is sent: a stop may come with it, and what was sent is kept.
+                            chunks.append(block)
+                            frames = event.first_frame + (start + len(block)) // troupe.family.hop
+                            yield from sending(reel.sound(block)) if label else ((None, False),)
                     elif isinstance(event, Status) and event.detail:
                         yield reel.status(event.phase, event.detail), False
                     elif isinstance(event, Done):
@@ -229,15 +232,6 @@ class Director:
                 pcm = np.concatenate(chunks)
                 done = Done("cancelled", frames, attempt.request.seed, Timings(), None)
                 room.keep(attempt.take(done, troupe.family.sample_rate, len(pcm)), pcm)
-
-    @staticmethod
-    def _sent(reel: Reel, event: Audio, marks: Sequence[str], label: str | None) -> Iterator[Step]:
-        if label is None:  # it will sound later; but a stop is noticed between two steps
-            yield None, False
-            return
-        if event.seq == 0:
-            yield from sending(reel.mark(marks, label))
-        yield from sending(reel.sound(event.pcm))
 
     def _attempt(self, room: Room, troupe: Troupe, line: SceneLine, wish: Wish | None) -> Attempt:
         """The next take of a line. Its seed counts whole takes of this model only, so that neither a stop nor

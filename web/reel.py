@@ -44,13 +44,17 @@ class Reel:
     def sound(self, pcm: np.ndarray) -> Iterator[dict[str, Any]]:
         """`pcm` int16 [n], in messages of a handy length."""
         yield from self._opened()
-        size = round(BLOCK_S * self.sample_rate)
-        for start in range(0, len(pcm), size):
-            block = pcm[start : start + size]
+        for _, block in self.blocks(pcm):
             self._runs_dry_at = max(self._runs_dry_at, time.monotonic()) + len(block) / self.sample_rate
             self.samples += len(block)
             self._seq += 1
             yield player.audio(self.id, self._seq - 1, block)
+
+    def blocks(self, pcm: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """`pcm` in the pieces that make one message each, with where they begin."""
+        size = round(BLOCK_S * self.sample_rate)
+        for start in range(0, len(pcm), size):
+            yield start, pcm[start : start + size]
 
     def silence(self, seconds: float) -> Iterator[dict[str, Any]]:
         yield from self.mark(())

@@ -227,6 +227,23 @@ def test_a_stopped_line_is_kept_as_cut_and_the_scene_goes_on_as_if_nothing_had_b
     assert stopped.sounds() == whole.sounds()
 
 
+def test_of_a_stopped_line_exactly_what_was_sent_is_kept(visitor, monkeypatch):
+    monkeypatch.setattr("web.reel.BLOCK_S", 0.05)  # a chunk of the model's is several messages
+    steps, sent = (
+        visitor.scenes.perform_from(visitor.key, False, visitor.request, gr.EventData(None, {"line": "L1"})),
+        [],
+    )
+    for message, _ in steps:
+        if message.get("kind") == "audio":
+            sent.append(message)
+            if len(sent) == 5:
+                break
+    steps.close()
+    (take,) = visitor.room.scene.takes_of("L1")
+    assert np.array_equal(visitor.room.sound(take.id), joined(sent))
+    assert take.frames == take.num_samples // visitor.scenes.main.family.hop
+
+
 def test_a_stop_in_the_queue_leaves_no_sound_no_take_and_a_free_place(visitor):
     gate = visitor.scenes.main.gate
     with gate.pass_("somebody else", 1.0):
