@@ -90,12 +90,17 @@ def speak_frames(family: FrameFamily, piece: Piece) -> Speech:
     return dataclasses.replace(end, flags=(f"history_dropped({dropped})",) if dropped else ())
 
 
+def prompt_limit(family: FrameFamily, piece: Piece) -> int:
+    """Rows that a piece's prompt may have, so that its frames fit behind them."""
+    return min(family.max_prompt_rows, family.max_rows - piece.max_frames)
+
+
 def fit_history(family: FrameFamily, piece: Piece) -> tuple[Prompt, int]:
     """The prompt and how many history turns had to go for it.
 
     Which turns go, `engine.memory` says. Raises RequestError where even no history fits.
     """
-    limit = min(family.max_prompt_rows, family.max_rows - piece.max_frames)
+    limit = prompt_limit(family, piece)
     prompt = family.prompt(piece)
     if len(prompt.rows) <= limit:
         return prompt, 0

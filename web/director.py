@@ -39,7 +39,7 @@ from prompts.duration import expected_seconds
 from prompts.text import PromptError
 from web import gpu
 from web.casting import Voice
-from web.handlers import CODES_BYTES, Stage, fingerprint
+from web.handlers import CODES_BYTES, FAST_RTF, USUAL_RTF, Stage, fingerprint
 from web.queue import Gate
 from web.reel import Reel
 from web.rooms import Room, Run
@@ -47,7 +47,6 @@ from web.rooms import Room, Run
 AHEAD_S = 10.0  # the next line is asked for when the listener has less than this left
 TICK_S = 0.25  # between two looks at a listener who has enough
 START_S, SLOW_START_S = 0.25, 1.0  # sound held back before a scene starts, and where the model is slow
-FAST_RTF, USUAL_RTF = 0.75, 0.5
 
 Step = tuple[dict[str, Any] | None, bool]
 

@@ -9,13 +9,11 @@ import gradio as gr
 
 from engine.take import Sampling
 from web.handlers import CLIPS, DESCRIBED, OWN, READY, Stage
-from web.recogniser import why_deaf
+from web.recogniser import words_hint
 from web.takes import take_list
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 EXAMPLES = json.loads((ASSETS / "page" / "examples.json").read_text(encoding="utf-8"))["lines"]
-WORDS_HEARD = "Written down from the clip; correct what was misheard."
-WORDS_ASKED = "Word for word. With `pip install -r requirements-asr.txt` it is written down for you."
 PERFORM = "perform"  # the button that asks for sound
 
 
@@ -24,7 +22,7 @@ def line_tab(stage: Stage, player: gr.HTML, key: gr.BrowserState, others: list) 
     take ends the `others`. Returns the list of takes."""
     able, model = stage.engine.family.capabilities, stage.engine.family.name
     kinds = [READY, *([DESCRIBED] if able.describe else []), *([CLIPS] if able.clone else []), OWN]
-    ask = WORDS_HEARD if why_deaf() is None else WORDS_ASKED
+    ask = words_hint()
     with gr.Row(equal_height=False):
         with gr.Column(scale=3, min_width=320):
             text = gr.Textbox(

@@ -30,6 +30,13 @@ def why_deaf() -> str | None:
     return f"{', '.join(missing)} not installed: pip install -r requirements-asr.txt"
 
 
+def words_hint() -> str:
+    """What stands below a field for the words of a clip."""
+    if why_deaf():
+        return "Word for word. With `pip install -r requirements-asr.txt` it is written down for you."
+    return "Written down from the clip; correct what was misheard."
+
+
 def hear(samples: np.ndarray, sample_rate: int, language: str | None = None) -> str:
     """The words in `samples` float32 [n] in -1..1 at `sample_rate` Hz, as Whisper base writes them.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gradio as gr
 
 from web.cast_stage import CastStage
-from web.recogniser import why_deaf
+from web.recogniser import words_hint
 from web.rooms import KEPT_S
 from web.scene_list import cast_list, casting_call, scene_list
 from web.scene_stage import SOURCE_CHARACTERS, SceneStage
@@ -15,8 +15,6 @@ KEPT = (
     "Your scene, its takes and voices are kept for this browser alone, under a random key, until "
     f"{KEPT_S / 3600:.0f} hours after you were here last; then they are deleted."
 )
-WORDS_HEARD = "Written down from the clip; correct what was misheard."
-WORDS_ASKED = "Word for word. With `pip install -r requirements-asr.txt` it is written down for you."
 SURE = "(key) => confirm('Delete the script, its voices and all takes?') ? key : null"
 
 
@@ -60,9 +58,8 @@ def scene_tab(scenes: SceneStage, player: gr.HTML) -> tuple[gr.BrowserState, lis
             cast = cast_list()
             with gr.Group(visible=False, elem_id="clips") as clips:
                 who = gr.Textbox(label="Character", interactive=False)
-                ask = WORDS_HEARD if why_deaf() is None else WORDS_ASKED
                 clip = gr.Audio(type="filepath", label="Clip, 1 to 60 seconds of one voice")
-                words = gr.Textbox(label="What is said in it", info=ask, max_length=2000)
+                words = gr.Textbox(label="What is said in it", info=words_hint(), max_length=2000)
                 with gr.Accordion("A second clip", open=False):
                     clip_2 = gr.Audio(type="filepath", label="Second clip")
                     words_2 = gr.Textbox(label="What is said in the second clip", max_length=2000)

@@ -24,21 +24,18 @@ from engine.limits import check_seed
 from engine.mix import Part, mixed
 from engine.scene import FORGOTTEN, PINNED, Reading, Scene
 from engine.scene_file import MAX_BYTES
-from engine.take import (
-    RequestError,
-)
+from engine.take import RequestError
 from prompts.cues import folded
 from prompts.script import parse
 from prompts.text import PromptError
 from web.casting import READY, Voice, voices_of
 from web.director import Director, Step, Troupe, Wish, label_of
-from web.handlers import Stage, is_key, owner, seed_of, session_of
+from web.handlers import STOP_S, Stage, is_key, owner, seed_of, session_of
 from web.page_file import read, written
 from web.rooms import Room, Rooms
 from web.scene_list import cast_facts, scene_facts
 
 SCENES = Path(__file__).resolve().parent.parent / "assets" / "scenes"
-STOP_S = 5.0
 SOURCE_CHARACTERS = 1_000_000
 WISH_CHARACTERS = 200  # of a note or a direction
 

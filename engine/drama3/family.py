@@ -24,7 +24,7 @@ from engine.family import Capabilities, Piece, PromptSize
 from engine.noise import NoiseBlocks
 from engine.prefix import PrefixCache
 from engine.sampling import TakeKnobs
-from engine.stepping import FrameState, Prompt, Speech, speak_frames
+from engine.stepping import FrameState, Prompt, Speech, prompt_limit, speak_frames
 from engine.take import Character, RequestError, Spoken
 from engine.vocoder import ThreadVocoder, Vocoder
 from prompts import text as words
@@ -125,8 +125,7 @@ class Drama3Family:
     def measure(self, piece: Piece) -> PromptSize:
         prompt = self.prompt(piece)
         turns = tuple(np.diff(prompt.borders).tolist())
-        limit = min(self.max_prompt_rows, self.max_rows - piece.max_frames)
-        return PromptSize(len(prompt.rows) - sum(turns), turns, limit)
+        return PromptSize(len(prompt.rows) - sum(turns), turns, prompt_limit(self, piece))
 
     def speak(self, piece: Piece) -> Speech:
         return speak_frames(self, piece)

@@ -60,10 +60,6 @@ class FrameDesk:
         if self._fused:
             self._fused.begin()
 
-    def ready(self, num_rows: int) -> bool:
-        """Whether the graph of a step behind `num_rows` rows is captured."""
-        return self._bucket(num_rows) in self._graphs
-
     def replay(self, num_rows: int) -> None:
         """Queue a frame behind `num_rows` known rows."""
         bucket = self._bucket(num_rows)
@@ -79,7 +75,7 @@ class FrameDesk:
     def _captured(self, bucket: int) -> torch.cuda.CUDAGraph:
         """Capture a step. Running it to warm up would change the take under way, so its state is put back."""
         step = self._fused or (lambda: self.state.draw_frame(self._noise_of_frame(), bucket))
-        graph, kept = torch.cuda.CUDAGraph(), [part.clone() for part in self._written(bucket)]
+        graph, kept = torch.cuda.CUDAGraph(), [part.clone() for part in self._written()]
         torch.cuda.synchronize()
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
@@ -87,14 +83,14 @@ class FrameDesk:
             side.synchronize()
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             step()
-        for part, was in zip(self._written(bucket), kept, strict=True):
+        for part, was in zip(self._written(), kept, strict=True):
             part.copy_(was)
         return graph
 
     def _noise_of_frame(self) -> Tensor:
         return self.noise.index_select(0, self.state.frame % BLOCK_FRAMES)[0]
 
-    def _written(self, bucket: int) -> list[Tensor]:
+    def _written(self) -> list[Tensor]:
         """Everything that a step writes and a later one reads, but cached rows past the last known one."""
         state = self.state
         parts = [state.hidden, state.row, state.last, state.frame, state.window, state.backbone.conv]
@@ -127,10 +123,6 @@ class DeskTake:
         sampling = piece.sampling
         fresh = TakeKnobs.of(sampling.temperature, sampling.top_k, sampling.top_p, desk.model.device)
         self.state.reset(fresh)
-
-    @property
-    def num_rows(self) -> int:
-        return self.state.num_rows
 
     def prefill(self, rows: Tensor) -> None:
         self.state.prefill(rows)
