@@ -114,6 +114,10 @@ class Family(Protocol):
     codebook_size: int
     max_piece_frames: int
 
+    def prepare(self, major: int, minor: int) -> None:
+        """Begin, beside everything else, what a GPU of this compute capability needs before its first take
+        and can be done without it."""
+
     def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
         """Raise RequestError where words, codes or names of a request break this family's rules."""
 

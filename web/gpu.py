@@ -23,9 +23,11 @@ import math
 import os
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
@@ -51,6 +53,7 @@ UNDERSTUDY = "understudy"
 WAKE_S = 5  # fork, CUDA start, first kernels
 WEIGHT_BYTES_PER_S = 2e9  # disk -> pinned memory -> card, inside the time that was asked for
 CLIP_S = 2  # one clip of 60 s, encoded
+TAIL_S = 1  # the last chunk of sound and the way back, inside the time that was asked for
 REHEARSAL = TakeRequest("Ready.", seed=0, max_frames=20)
 
 _QUOTA = "Your free GPU time is used up; sign in to Hugging Face, {when}, or duplicate this Space."
@@ -115,6 +118,7 @@ def open_house(model: str | None = None) -> Engine:
     family = load_family(model)
     _house = House(Engine(family), _gpu_bytes(family))
     if ON_ZEROGPU and _house.gpu_bytes:
+        family.prepare(*torch.cuda.get_device_capability())
         log.info("%s waits for GPUs with %.1f GiB of weights", family.name, _house.gpu_bytes / GIB)
     else:
         _rehearse()
@@ -176,7 +180,23 @@ def _on_gpu(task: Callable[..., Iterator[Event]]) -> Callable[..., Iterator[Even
 def work(task: str, value: TakeRequest | Clip) -> Iterator[Event]:
     """Do `task` ("perform" a request, "encode" a clip) where the GPU is. The one entrance for both: each
     decorated function has its own worker and its own copy of the weights."""
+    if ON_ZEROGPU and task == "perform":
+        left = seconds_left(value)
+        value = replace(value, deadline=left if value.deadline is None else min(left, value.deadline))
     yield from play(task, value)
+
+
+def seconds_left(request: TakeRequest) -> float:
+    """Of what was asked for `request`: a new worker has spent some of it on fork and weights. A take that
+    would need more ends with what it has, before the platform takes the GPU away."""
+    age = 0 if _awake_in == os.getpid() else process_age()
+    return max(TAIL_S, seconds_for("perform", request) - age - TAIL_S)
+
+
+def process_age() -> float:
+    """Seconds since this process was forked, by Linux's own record (proc(5), field 22 of stat)."""
+    ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
 
 
 def play(task: str, value: TakeRequest | Clip, understudy: Engine | None = None) -> Iterator[Event]:

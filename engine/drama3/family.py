@@ -6,6 +6,9 @@ Everything comes from the folder: sizes, candidate ids, sample rate, hop, limits
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +37,7 @@ from prompts.text import PromptError
 if TYPE_CHECKING:
     from engine.drama3.graphs import CodecDesk, FrameDesk
 
+ROOT = Path(__file__).resolve().parents[2]
 MAX_PROMPT_ROWS = 8192
 MAX_PIECE_FRAMES = 1200
 # A snapshot of Drama 3 after 300 rows is about 80 MB, 63 of them recurrent state; a small model's is 1 or 2.
@@ -63,6 +67,7 @@ class Drama3Family:
         self.lookahead = 1 if model.device.type == "cuda" else 0
         self._desks: tuple[FrameDesk, CodecDesk] | None = None
         self._desks_lock = threading.Lock()
+        self.folder: Path | None = None
         self.specials = tuple(
             token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special
         )
@@ -91,7 +96,15 @@ class Drama3Family:
             )
         dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
         torch.backends.cudnn.allow_tf32 = False  # ten bits are too few for a waveform
-        return cls(name, revision, config, load_model(folder, config, device, dtype), codec, tokenizer)
+        family = cls(name, revision, config, load_model(folder, config, device, dtype), codec, tokenizer)
+        family.folder = folder
+        return family
+
+    def prepare(self, major: int, minor: int) -> None:
+        if self.folder and importlib.util.find_spec("triton"):
+            module = "engine.drama3.compile"
+            script = [sys.executable, "-m", module, str(self.folder.resolve()), f"{major}{minor}"]
+            subprocess.Popen(script, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
         """Raise PromptError for words that can't be performed."""

@@ -8,14 +8,12 @@ can be captured as one CUDA graph.
 from __future__ import annotations
 
 import torch
-import triton
 from torch import Tensor
 
 from engine.drama3 import kernels as k
 from engine.drama3.backbone import DeltaNet, GatedAttention, Layer
 from engine.drama3.model import Drama3Model, TakeState
 from engine.drama3.tower import TowerLayer
-from engine.sampling import RAS_WINDOW
 
 
 class FusedStep:
@@ -94,28 +92,20 @@ class FusedStep:
     def _draw_main(self) -> None:
         model, state, c = self.model, self.state, self.model.config
         k.gemv(state.hidden[0], model.backbone.head, self.logits)
-        knobs, n = state.knobs, len(self.logits)
-        k._draw_main_kernel[(1,)](
-            self.logits, self.noise, state.frame, state.window, model.candidates,
-            knobs.main.temperature, knobs.main.top_k, knobs.main.top_p,
-            knobs.retry.temperature, knobs.retry.top_k, knobs.retry.top_p,
-            self.frame_row, self.verdicts, n, c.eos_token_id, c.semantic_start_token_id, c.tower.vocab_size,
-            len(self.noise), self.noise.stride(0), self.noise.stride(1),
-            NP=triton.next_power_of_2(n), WINDOW=RAS_WINDOW, num_warps=16,
+        k.draw_main(
+            self.logits, self.noise, state.frame, state.window, model.candidates, state.knobs.main,
+            state.knobs.retry, self.frame_row, self.verdicts, c.eos_token_id, c.semantic_start_token_id,
+            c.tower.vocab_size,
         )  # fmt: skip
 
     def _tower_layer(self, index: int, layer: TowerLayer) -> None:
         model, state, c, attention = self.model, self.state, self.model.config.tower, layer.attention
         before = model.tower.layers[index - 1] if index else None
-        k._tower_in_kernel[(1,)](
-            state.hidden if before is None else self.rest,
-            state.hidden if before is None else before.out_norm.gain,
-            self.row, layer.table, 1 + max(0, index - self.shared), model.backbone.code_embedding,
-            layer.code_norm.gain, layer.hidden_norm.gain, self.pair, c.norm_eps, model.config.eos_token_id,
-            c.vocab_size, self.frame_row, NORM=before is not None,
-            EXTRA=index == 0 and 1 + c.vq_backbone_codebooks < c.num_codebooks,
-            FIRST=1 + c.vq_backbone_codebooks, BOOKS=c.num_codebooks, H=c.dim,
-            HP=triton.next_power_of_2(c.dim), num_warps=8,
+        k.tower_in(
+            self.rest if before else state.hidden[0], before.out_norm.gain if before else None, c.norm_eps,
+            self.frame_row, 1 + max(0, index - self.shared), layer.table, layer.code_norm.gain,
+            layer.hidden_norm.gain, self.pair, self.row, model.backbone.code_embedding, self.books,
+            self.books if before else 1 + c.vq_backbone_codebooks, model.config.eos_token_id,
         )  # fmt: skip
         k.gemv(self.pair, layer.merge, self.merged)
         read = self.read[: attention.read.shape[0]]
@@ -130,25 +120,20 @@ class FusedStep:
         k.gemv(self.feed, layer.down, self.rest, rest=self.rest)
 
     def _draw_code(self, book: int, layer: TowerLayer) -> None:
-        state, knobs, n = self.state, self.state.knobs.heads, len(self.head_logits)
-        k.gemv(
-            self.rest, self.model.tower.heads[book], self.head_logits, layer.out_norm.gain, layer.out_norm.eps
-        )
-        k._draw_head_kernel[(1,)](
-            self.head_logits, self.noise, state.frame, knobs.temperature, knobs.top_k, knobs.top_p,
-            self.frame_row[2 + book :], self.verdicts[1 + book :], n, len(self.noise), self.noise.stride(0),
-            (2 + book) * self.noise.stride(1), NP=triton.next_power_of_2(n), num_warps=16,
+        norm, head = layer.out_norm, self.model.tower.heads[book]
+        k.gemv(self.rest, head, self.head_logits, norm.gain, norm.eps)
+        k.draw_head(
+            self.head_logits, self.noise, self.state.frame, 2 + book, self.state.knobs.heads,
+            self.frame_row[2 + book :], self.verdicts[1 + book :],
         )  # fmt: skip
 
     def _commit(self) -> None:
         model, state, c = self.model, self.state, self.model.config
-        h, books, mixed = c.text.hidden_size, self.books, model.backbone.mixed_codebooks
-        k._commit_kernel[(1,)](
+        k.commit(
             self.frame_row, self.row, state.log, state.window, state.last, state.frame, self.verdicts,
-            model.backbone.embedding, model.backbone.code_embedding, self.x, c.eos_token_id,
-            c.semantic_start_token_id, c.semantic_end_token_id, c.tower.vocab_size, (1 + mixed) ** -0.5,
-            BOOKS=books, MIXED=mixed, BP=triton.next_power_of_2(books + 1), WINDOW=RAS_WINDOW, H=h,
-            HP=triton.next_power_of_2(h), num_warps=8,
+            model.backbone.embedding, model.backbone.code_embedding, c.tower.vocab_size,
+            model.backbone.mixed_codebooks,
+            (c.eos_token_id, c.semantic_start_token_id, c.semantic_end_token_id), self.x,
         )  # fmt: skip
 
     def _scan(self, layer: Layer, mixer: DeltaNet, number: int) -> None:

@@ -15,12 +15,44 @@ Without a GPU the tests run them in Triton's interpreter.
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from engine.sampling import Knobs
+
 FP8_BLOCK = tl.constexpr(128)  # rows and columns that share a scale
+INTERPRETED = os.getenv("TRITON_INTERPRET") == "1"
+
+
+@lru_cache
+def overlapping() -> dict[str, Any]:
+    """How a kernel of the step is launched here: whether it overlaps with its neighbours."""
+    if INTERPRETED or triton.runtime.driver.active.get_current_target().arch < 90:
+        return {"OVERLAP": False}
+    return {"OVERLAP": True, "launch_pdl": True}
+
+
+@triton.jit
+def _let_next_start(OVERLAP: tl.constexpr):
+    if OVERLAP:  # in PTX's own words: Triton 3.4 can't compile its functions for them
+        tl.inline_asm_elementwise(
+            "griddepcontrol.launch_dependents; // $0", "=r", [], dtype=tl.int32, is_pure=False, pack=1
+        )
+
+
+@triton.jit
+def _await_last(OVERLAP: tl.constexpr):
+    """Until here nothing may be loaded that this frame wrote, and nothing stored."""
+    if OVERLAP:
+        tl.inline_asm_elementwise(
+            "griddepcontrol.wait; // $0", "=r", [], dtype=tl.int32, is_pure=False, pack=1
+        )
 
 
 @triton.jit
@@ -32,8 +64,9 @@ def _silu(x):
 def _gemv_kernel(
     x, gain, w, rest, y, eps, n,
     K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    NORM: tl.constexpr, SWIGLU: tl.constexpr, ADD: tl.constexpr,
+    NORM: tl.constexpr, SWIGLU: tl.constexpr, ADD: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     sums = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
     ups = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
@@ -42,14 +75,18 @@ def _gemv_kernel(
         k = start + tl.arange(0, BLOCK_K)
         inside = (rows < n)[:, None] if K % BLOCK_K == 0 else (rows < n)[:, None] & (k < K)[None, :]
         at = rows.to(tl.int64)[:, None] * K + k[None, :]
-        tile = tl.load(w + at, mask=inside, other=0.0).to(tl.float32)
+        tile = tl.load(w + at, mask=inside, other=0.0, eviction_policy="evict_first")
+        if SWIGLU:
+            up = tl.load(w + n * K + at, mask=inside, other=0.0, eviction_policy="evict_first")
+        if start == 0:
+            _await_last(OVERLAP)
         part = tl.load(x + k, mask=k < K, other=0.0).to(tl.float32)
         if NORM:  # the row's own scale is a factor of the sum: nothing has to wait for it
             squares += part * part
             part *= tl.load(gain + k, mask=k < K, other=0.0)
-        sums += tile * part[None, :]
+        sums += tile.to(tl.float32) * part[None, :]
         if SWIGLU:
-            ups += tl.load(w + n * K + at, mask=inside, other=0.0).to(tl.float32) * part[None, :]
+            ups += up.to(tl.float32) * part[None, :]
     rstd = tl.rsqrt(tl.sum(squares, 0) / K + eps) if NORM else 1.0
     out = tl.sum(sums, 1) * rstd
     if SWIGLU:
@@ -77,7 +114,7 @@ def gemv(
     _gemv_kernel[(triton.cdiv(n, block_n),)](
         x, x if gain is None else gain, w, x if rest is None else rest, y, eps, n,
         K=width, BLOCK_N=block_n, BLOCK_K=block_k,
-        NORM=gain is not None, SWIGLU=swiglu, ADD=rest is not None, num_warps=warps,
+        NORM=gain is not None, SWIGLU=swiglu, ADD=rest is not None, num_warps=warps, **overlapping(),
     )  # fmt: skip
 
 
@@ -87,7 +124,9 @@ def gemv_blocks(n: int, width: int, swiglu: bool) -> tuple[int, int, int]:
 
 
 @triton.jit
-def _norm_kernel(x, gain, y, eps, K: tl.constexpr, KP: tl.constexpr):
+def _norm_kernel(x, gain, y, eps, K: tl.constexpr, KP: tl.constexpr, OVERLAP: tl.constexpr):
+    _let_next_start(OVERLAP)
+    _await_last(OVERLAP)
     k = tl.arange(0, KP)
     row = tl.load(x + k, mask=k < K, other=0.0).to(tl.float32)
     row *= tl.rsqrt(tl.sum(row * row, 0) / K + eps) * tl.load(gain + k, mask=k < K, other=0.0)
@@ -97,7 +136,8 @@ def _norm_kernel(x, gain, y, eps, K: tl.constexpr, KP: tl.constexpr):
 def norm(x: Tensor, gain: Tensor, eps: float, y: Tensor) -> None:
     """y [K] = norm(x [K])."""
     width = x.shape[-1]
-    _norm_kernel[(1,)](x, gain, y, eps, K=width, KP=triton.next_power_of_2(width), num_warps=8)
+    padded = triton.next_power_of_2(width)
+    _norm_kernel[(1,)](x, gain, y, eps, K=width, KP=padded, num_warps=8, **overlapping())
 
 
 # ---------------------------------------------------------------- delta net
@@ -125,11 +165,11 @@ def _conv(u, ring, w, channel, inside, last, channels, L: tl.constexpr):
 def _delta_kernel(
     read, ring, conv, log_rate, dt_bias, state, out, last,
     KEY_HEADS: tl.constexpr, HEADS: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
-    KP: tl.constexpr, BLOCK_V: tl.constexpr, L: tl.constexpr,
+    KP: tl.constexpr, BLOCK_V: tl.constexpr, L: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
     head, block = tl.program_id(0), tl.program_id(1)
     key_head = head // (HEADS // KEY_HEADS)
-    position = tl.load(last)
     i = tl.arange(0, KP)
     v_at = block * BLOCK_V + tl.arange(0, BLOCK_V)
     k_in, v_in = i < DK, v_at < DV
@@ -139,6 +179,8 @@ def _delta_kernel(
     at = state + (head * DK + i)[:, None] * DV + v_at[None, :]
     inside = k_in[:, None] & v_in[None, :]
     s = tl.load(at, mask=inside, other=0.0)
+    _await_last(OVERLAP)
+    position = tl.load(last)
     channels: tl.constexpr = 2 * KEY_HEADS * DK + HEADS * DV
     q = _conv(read, ring, conv, q_channel, k_in, position, channels, L)
     k = _conv(read, ring, conv, k_channel, k_in, position, channels, L)
@@ -185,7 +227,7 @@ def delta(
     _delta_kernel[(heads, triton.cdiv(dv, block))](
         read, ring, conv, log_rate, dt_bias, state, out, last,
         KEY_HEADS=key_heads, HEADS=heads, DK=dk, DV=dv, KP=triton.next_power_of_2(dk), BLOCK_V=block,
-        L=len(ring), num_warps=4,
+        L=len(ring), num_warps=4, **overlapping(),
     )  # fmt: skip
 
 
@@ -193,20 +235,25 @@ def delta(
 def _gemv_gated_kernel(
     o, z, gain, w, rest, y, eps, n,
     HEADS: tl.constexpr, HP: tl.constexpr, DV: tl.constexpr, DP: tl.constexpr, BLOCK_N: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     i = tl.arange(0, HP * DP)
     head, d = i // DP, i % DP
     inside, at = (head < HEADS) & (d < DV), head * DV + d
     w_at = rows.to(tl.int64)[:, None] * (HEADS * DV) + at[None, :]
-    tile = tl.load(w + w_at, mask=(rows < n)[:, None] & inside[None, :], other=0.0).to(tl.float32)
+    w_in = (rows < n)[:, None] & inside[None, :]
+    tile = tl.load(w + w_at, mask=w_in, other=0.0, eviction_policy="evict_first")
+    _await_last(OVERLAP)
     part = tl.load(o + at, mask=inside, other=0.0).to(tl.float32)
     squares = tl.sum(tl.reshape(part * part, [HP, DP]), 1)
     rstd = tl.reshape(tl.broadcast_to(tl.rsqrt(squares / DV + eps)[:, None], [HP, DP]), [HP * DP])
     part *= rstd * tl.load(gain + d, mask=inside, other=0.0)
     part *= _silu(tl.load(z + at, mask=inside, other=0.0).to(tl.float32))
     part = part.to(o.dtype.element_ty).to(tl.float32)
-    out = tl.sum(tile * part[None, :], 1) + tl.load(rest + rows, mask=rows < n, other=0.0).to(tl.float32)
+    out = tl.sum(tile.to(tl.float32) * part[None, :], 1)
+    out += tl.load(rest + rows, mask=rows < n, other=0.0).to(tl.float32)
     tl.store(y + rows, out.to(y.dtype.element_ty), mask=rows < n)
 
 
@@ -221,7 +268,7 @@ def gemv_gated(
     block_n, warps = GEMV_GATED
     _gemv_gated_kernel[(triton.cdiv(n, block_n),)](
         o, z, gain, w, rest, y, eps, n, HEADS=heads, HP=triton.next_power_of_2(heads), DV=dv,
-        DP=triton.next_power_of_2(dv), BLOCK_N=block_n, num_warps=warps,
+        DP=triton.next_power_of_2(dv), BLOCK_N=block_n, num_warps=warps, **overlapping(),
     )  # fmt: skip
 
 
@@ -238,7 +285,7 @@ def _dot(a, b, WIDE: tl.constexpr):
 
 def widen(dtype: torch.dtype) -> bool:
     """Float32 keeps its bits; and Triton's interpreter can't multiply bfloat16."""
-    return dtype == torch.float32 or not torch.cuda.is_available()
+    return dtype == torch.float32 or INTERPRETED
 
 
 @triton.jit
@@ -273,8 +320,10 @@ def _attention_part_kernel(
     read, q_gain, k_gain, cos, sin, keys, values, part, peak, total, last, eps, capacity, scale,
     KV_HEADS: tl.constexpr, GROUP: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     HALF: tl.constexpr, PAIRS: tl.constexpr, Q_STRIDE: tl.constexpr, K_AT: tl.constexpr,
-    SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr,
+    SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
+    _await_last(OVERLAP)
     kv, split = tl.program_id(0), tl.program_id(1)
     position = tl.load(last)
     d, g = tl.arange(0, DP), tl.arange(0, GP)
@@ -322,8 +371,10 @@ def _attention_part_kernel(
 def _attention_join_kernel(
     read, part, peak, total, out,
     HEADS: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, SPLITS: tl.constexpr,
-    GATE_STRIDE: tl.constexpr, GATE_AT: tl.constexpr,
+    GATE_STRIDE: tl.constexpr, GATE_AT: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
+    _await_last(OVERLAP)
     head = tl.program_id(0)
     d, split = tl.arange(0, DP), tl.arange(0, SPLITS)
     most = tl.load(peak + split * HEADS + head)
@@ -381,12 +432,12 @@ def attention(
         capacity, dim**-0.5,
         KV_HEADS=kv_heads, GROUP=group, GP=max(16, triton.next_power_of_2(group)), D=dim, DP=max(16, dp),
         HALF=half, PAIRS=pairs, Q_STRIDE=2 * dim if gate_by_head else dim, K_AT=2 * heads * dim,
-        SPLITS=SPLITS, BLOCK=32, WIDE=widen(read.dtype), num_warps=4, num_stages=2,
+        SPLITS=SPLITS, BLOCK=32, WIDE=widen(read.dtype), num_warps=4, num_stages=2, **overlapping(),
     )  # fmt: skip
     _attention_join_kernel[(heads,)](
         read, scratch.part, scratch.peak, scratch.total, out,
         HEADS=heads, D=dim, DP=dp, SPLITS=SPLITS, GATE_STRIDE=2 * dim if gate_by_head else dim,
-        GATE_AT=dim if gate_by_head else heads * dim, num_warps=4,
+        GATE_AT=dim if gate_by_head else heads * dim, num_warps=4, **overlapping(),
     )  # fmt: skip
 
 
@@ -395,16 +446,15 @@ def attention(
 
 @triton.jit
 def _ordered(value):
-    """int64 keys that sort as the float32 values do."""
+    """int32 keys that sort as the float32 values do."""
     bits = value.to(tl.int32, bitcast=True)
-    return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.int64)
+    return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
 @triton.jit
 def _value(key):
-    """The float32 value of a key."""
-    bits = key.to(tl.int32)
-    return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.float32, bitcast=True)
+    """The float32 value of an int32 key."""
+    return tl.where(key < 0, key ^ 0x7FFFFFFF, key).to(tl.float32, bitcast=True)
 
 
 @triton.jit
@@ -414,17 +464,25 @@ def _choice(logits, slot, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
     Keys of score and index are unique: the best is found and struck out TOP times, of equals the first one.
     """
     e = tl.arange(0, EP)
-    score = tl.load(logits + e, mask=e < E, other=-float("inf")).to(tl.float32)
-    key = (_ordered(score) << 32) | (EP - 1 - e).to(tl.int64)
+    score = tl.load(logits + e, mask=e < E, other=-float("inf"))
+    short: tl.constexpr = score.dtype == tl.bfloat16  # 16 bits of score and 16 of index are one word
+    score = score.to(tl.float32)
+    key = (_ordered(score) & -0x10000) | (EP - 1 - e)
+    if not short:
+        key = (_ordered(score).to(tl.int64) << 32) | (EP - 1 - e).to(tl.int64)
     first = tl.max(score, 0)
     kept, expert, mine = 0.0, 0, 0.0
     for rank in tl.static_range(TOP):
         best = tl.max(key, 0)
-        odds = tl.exp(_value(best >> 32) - first)
+        if short:
+            value = _value(tl.where(best < 0, best | 0xFFFF, best & -0x10000))
+        else:
+            value = _value((best >> 32).to(tl.int32))
+        odds = tl.exp(value - first)
         kept += odds
-        expert = tl.where(rank == slot, EP - 1 - (best & 0xFFFFFFFF), expert)
+        expert = tl.where(rank == slot, EP - 1 - (best & 0xFFFF).to(tl.int32), expert)
         mine = tl.where(rank == slot, odds, mine)
-        key = tl.where(key == best, -(1 << 62), key)
+        key = tl.where(key == best, -0x7FFFFFFF if short else -(1 << 62), key)
     return expert, mine / kept
 
 
@@ -440,7 +498,10 @@ def _experts_up_kernel(
     x, gain, logits, w, scale, hidden, chosen, share, eps,
     H: tl.constexpr, WIDTH: tl.constexpr, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr,
     FP8: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPAN: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
+    _await_last(OVERLAP)
     slot, block = tl.program_id(0), tl.program_id(1)
     expert, part = _choice(logits, slot, E, EP, TOP)
     kind = x.dtype.element_ty
@@ -457,8 +518,8 @@ def _experts_up_kernel(
         k = start + tl.arange(0, BLOCK_K)
         inside = (rows < WIDTH)[:, None] if H % BLOCK_K == 0 else (rows < WIDTH)[:, None] & (k < H)[None, :]
         at = base + rows[:, None] * H + k[None, :]
-        gate = tl.load(w + at, mask=inside, other=0.0).to(tl.float32)
-        up = tl.load(w + at + WIDTH * H, mask=inside, other=0.0).to(tl.float32)
+        gate = tl.load(w + at, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
+        up = tl.load(w + at + WIDTH * H, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
         value = tl.load(x + k, mask=k < H, other=0.0).to(tl.float32)
         squares += value * value
         value *= tl.load(gain + k, mask=k < H, other=0.0)
@@ -482,15 +543,22 @@ def _experts_down_kernel(
     hidden, chosen, share, w, scale, read, shared_w, rest, y,
     H: tl.constexpr, WIDTH: tl.constexpr, WP: tl.constexpr, SHARED: tl.constexpr, SP: tl.constexpr,
     TOP: tl.constexpr, TP: tl.constexpr, GATE_AT: tl.constexpr, FP8: tl.constexpr, BLOCK_N: tl.constexpr,
-    SPAN: tl.constexpr,
+    SPAN: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
     block = tl.program_id(0)
     rows = block * BLOCK_N + tl.arange(0, BLOCK_N)
+    if SHARED:
+        j = tl.arange(0, SP)
+        inside = (rows < H)[:, None] & (j < SHARED)[None, :]
+        tile = tl.load(shared_w + rows[:, None] * SHARED + j[None, :], mask=inside, other=0.0)
+    _await_last(OVERLAP)
     slot, i = tl.arange(0, TP), tl.arange(0, WP)
     there = (slot < TOP)[:, None] & (i < WIDTH)[None, :]
     expert = tl.load(chosen + slot, mask=slot < TOP, other=0).to(tl.int64)
     at = (expert * H)[None, :, None] * WIDTH + rows[:, None, None] * WIDTH + i[None, None, :]
-    part = tl.load(w + at, mask=(rows < H)[:, None, None] & there[None, :, :], other=0.0).to(tl.float32)
+    in_w = (rows < H)[:, None, None] & there[None, :, :]
+    part = tl.load(w + at, mask=in_w, other=0.0, eviction_policy="evict_first").to(tl.float32)
     value = tl.load(hidden + slot[:, None] * WIDTH + i[None, :], mask=there, other=0.0).to(tl.float32)
     weight = tl.load(share + slot, mask=slot < TOP, other=0.0)
     part *= value[None, :, :]
@@ -505,14 +573,12 @@ def _experts_down_kernel(
     else:
         out = tl.sum(tl.sum(part, 2) * weight[None, :], 1)
     if SHARED:
-        j = tl.arange(0, SP)
         kind = read.dtype.element_ty
         gate = tl.load(read + GATE_AT + 1 + j, mask=j < SHARED, other=0.0).to(tl.float32)
         up = tl.load(read + GATE_AT + 1 + SHARED + j, mask=j < SHARED, other=0.0).to(tl.float32)
         both = (_silu(gate) * up).to(kind).to(tl.float32)
-        inside = (rows < H)[:, None] & (j < SHARED)[None, :]
-        tile = tl.load(shared_w + rows[:, None] * SHARED + j[None, :], mask=inside, other=0.0).to(tl.float32)
-        out += tl.sum(tile * both[None, :], 1) * tl.sigmoid(tl.load(read + GATE_AT).to(tl.float32))
+        share_of_all = tl.sigmoid(tl.load(read + GATE_AT).to(tl.float32))
+        out += tl.sum(tile.to(tl.float32) * both[None, :], 1) * share_of_all
     out += tl.load(rest + rows, mask=rows < H, other=0.0).to(tl.float32)
     tl.store(y + rows, out.to(y.dtype.element_ty), mask=rows < H)
 
@@ -547,6 +613,7 @@ def experts_up(
         x, gain, logits, w, x if scale is None else scale, scratch.hidden, scratch.chosen, scratch.share, eps,
         H=h, WIDTH=width, E=num, EP=triton.next_power_of_2(num), TOP=top, FP8=scale is not None,
         BLOCK_N=block_n, BLOCK_K=block_k, SPAN=min(FP8_BLOCK.value, block_k), num_warps=warps,
+        **overlapping(),
     )  # fmt: skip
 
 
@@ -573,7 +640,7 @@ def experts_down(
         rest if shared_w is None else shared_w, rest, y,
         H=h, WIDTH=width, WP=wide, SHARED=shared, SP=triton.next_power_of_2(max(shared, 1)), TOP=top,
         TP=triton.next_power_of_2(top), GATE_AT=num, FP8=scale is not None, BLOCK_N=block_n,
-        SPAN=min(FP8_BLOCK.value, wide), num_warps=warps,
+        SPAN=min(FP8_BLOCK.value, wide), num_warps=warps, **overlapping(),
     )  # fmt: skip
 
 
@@ -585,8 +652,10 @@ def _tower_in_kernel(
     x, out_gain, row, table, code_at, code_embedding, code_norm, hidden_norm, y, eps, eos, code_size,
     frame_row,
     NORM: tl.constexpr, EXTRA: tl.constexpr, FIRST: tl.constexpr, BOOKS: tl.constexpr, H: tl.constexpr,
-    HP: tl.constexpr,
+    HP: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
+    _await_last(OVERLAP)
     k = tl.arange(0, HP)
     inside = k < H
     kind = y.dtype.element_ty
@@ -616,36 +685,78 @@ def _tower_in_kernel(
         tl.store(y + part * H + k, normed.to(kind), mask=inside)
 
 
+def tower_in(
+    x: Tensor,
+    out_gain: Tensor | None,
+    eps: float,
+    frame_row: Tensor,
+    code_at: int,
+    table: Tensor,
+    code_gain: Tensor,
+    hidden_gain: Tensor,
+    y: Tensor,
+    row: Tensor,
+    code_embedding: Tensor,
+    books: int,
+    unheard: int,
+    eos: int,
+) -> None:
+    """y [2H] = a tower layer's two normed inputs: the vector of a code; x [H], normed by `out_gain` first.
+
+    The code is entry `code_at` of `frame_row` [1 + books], looked up in `table` [codes, H], and nothing in a
+    frame that ends the take. From book `unheard` on, the codes of the last `row` [2 + books] are added, if
+    that row is one of audio: the backbone doesn't hear them. (`unheard` = `books`: none are.)
+    """
+    width = x.shape[-1]
+    _tower_in_kernel[(1,)](
+        x, x if out_gain is None else out_gain, row, table, code_at, code_embedding, code_gain, hidden_gain,
+        y, eps, eos, len(table), frame_row, NORM=out_gain is not None, EXTRA=unheard < books, FIRST=unheard,
+        BOOKS=books, H=width, HP=triton.next_power_of_2(width), num_warps=8, **overlapping(),
+    )  # fmt: skip
+
+
 @triton.jit
 def _drawn(value, chance, n, temperature, top_k, top_p, CROSSING: tl.constexpr, NP: tl.constexpr):
     """The index drawn from logits `value` [NP] with noise `chance` ~ Exp(1), as `sampling.draw` does.
 
-    Which candidates are kept is a question about the mass and the number of the better ones: both rise as the
-    bar falls, so the bar is found by bisection over keys of (value, index), and nothing is sorted.
+    Nothing is sorted: mass and number of the candidates above a bar rise as the bar falls, so the lowest bar
+    above which all may stay is searched with 8 bars a round, 4 even steps of the value and 4 of its bits. The
+    next level below it stays as far as it fits, by index; all further ones go.
     """
     i = tl.arange(0, NP)
+    inside = i < n
     scaled = value / tl.maximum(temperature, 1e-5)
-    odds = tl.where(i < n, tl.exp(scaled - tl.max(tl.where(i < n, scaled, -float("inf")), 0)), 0.0)
+    odds = tl.where(inside, tl.exp(scaled - tl.max(tl.where(inside, scaled, -float("inf")), 0)), 0.0)
     probability = odds / tl.sum(odds, 0)
-    key = tl.where(i < n, (_ordered(value) << 16) | (NP - 1 - i).to(tl.int64), -(1 << 62))
-    best = tl.max(key, 0)
-    low, high = (
-        tl.min(tl.where(i < n, key, best), 0),
-        best,
-    )  # the bar lies in low..high; the best is always in
-    while low < high:
-        bar = low + (high - low) // 2
-        better = key > bar
-        level = key == bar
-        mass = tl.sum(tl.where(better, probability, 0.0), 0)
-        if not CROSSING:
-            mass += tl.sum(tl.where(level, probability, 0.0), 0)
-        count = tl.sum(better.to(tl.int32), 0)
-        fits = (mass <= top_p) & (count < top_k)
-        high = tl.where(fits, bar, high)
-        low = tl.where(fits, low, bar + 1)
-    score = tl.where(key >= high, probability / chance, -float("inf"))
-    return tl.argmax(score, 0)
+    key = tl.maximum(tl.minimum(_ordered(value), 0x7FFFFFFD), -0x7FFFFFFD)
+    key = tl.where(inside, key, -0x7FFFFFFF)
+    best = tl.argmax(key, 0)
+    high = tl.max(key, 0) + 1
+    low = tl.min(tl.where(inside, key, high), 0) - 1
+    kept, mass_kept, above_low = 0, 0.0, n  # number and mass from `high` on, and number from `low` on
+    j = tl.arange(0, 8)
+    step = (j % 4 + 1).to(tl.float32) / 5
+    while (low + 1 < high) & (kept + 1 < above_low):
+        even = _ordered(_value(low) + (_value(high) - _value(low)) * step)
+        span = high.to(tl.int64) - low
+        bits = (low + span * (j % 4 + 1) // 5).to(tl.int32)
+        bar = tl.minimum(tl.maximum(tl.where(j < 4, even, bits), low + 1), high - 1)
+        from_bar = key[:, None] >= bar[None, :]
+        mass = tl.sum(tl.where(from_bar, probability[:, None], 0.0), 0)
+        count = tl.sum(from_bar.to(tl.int32), 0)
+        fits = (mass <= top_p) & (count <= top_k)
+        above_low = tl.min(tl.where(fits, above_low, count), 0)
+        kept = tl.max(tl.where(fits, count, kept), 0)
+        mass_kept = tl.max(tl.where(fits, mass, mass_kept), 0)
+        low = tl.max(tl.where(fits, low, bar), 0)
+        high = tl.min(tl.where(fits, bar, high), 0)
+    level = tl.max(tl.where(key < high, key, -0x7FFFFFFF), 0)
+    at_level = inside & (key == level)
+    rank = tl.cumsum(at_level.to(tl.int32), 0) - 1
+    before = rank if CROSSING else rank + 1
+    mass = mass_kept + before * tl.max(tl.where(at_level, probability, 0.0), 0)
+    stays = (key >= high) | (at_level & (mass <= top_p) & (kept + rank < top_k)) | (i == best)
+    return tl.argmax(tl.where(stays, probability / chance, -float("inf")), 0)
 
 
 @triton.jit
@@ -659,8 +770,10 @@ def _finite(logits, n, NP: tl.constexpr):
 def _draw_main_kernel(
     logits, noise, frame, window, candidates, main_t, main_k, main_p, retry_t, retry_k, retry_p,
     frame_row, verdict, n, eos, start, code_size, block_frames, frame_stride, draw_stride,
-    NP: tl.constexpr, WINDOW: tl.constexpr,
+    NP: tl.constexpr, WINDOW: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
+    _await_last(OVERLAP)
     i = tl.arange(0, NP)
     value = tl.load(logits + i, mask=i < n, other=0.0)
     chance = noise + (tl.load(frame) % block_frames) * frame_stride + i
@@ -682,8 +795,10 @@ def _draw_main_kernel(
 @triton.jit
 def _draw_head_kernel(
     logits, noise, frame, knob_t, knob_k, knob_p, code, verdict, n, block_frames, frame_stride, draw_at,
-    NP: tl.constexpr,
+    NP: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
+    _await_last(OVERLAP)
     i = tl.arange(0, NP)
     value = tl.load(logits + i, mask=i < n, other=0.0)
     chance = noise + (tl.load(frame) % block_frames) * frame_stride + draw_at + i
@@ -693,13 +808,59 @@ def _draw_head_kernel(
     tl.store(verdict, _finite(logits, n, NP))
 
 
+def draw_main(
+    logits: Tensor,
+    noise: Tensor,
+    frame: Tensor,
+    window: Tensor,
+    candidates: Tensor,
+    main: Knobs,
+    retry: Knobs,
+    frame_row: Tensor,
+    verdict: Tensor,
+    eos: int,
+    semantic_start: int,
+    code_size: int,
+) -> None:
+    """`frame_row` [:2] = the main id and its code 0, by `sampling.draw_main`; `verdict` [1] int32 whether all
+    logits are numbers.
+
+    `logits` [n] float32 over `candidates` [n]; `noise` [block frames, draws, n], of which frame f has slot
+    f % block frames; `frame` [1] int64; `window` the last main ids.
+    """
+    n = len(logits)
+    _draw_main_kernel[(1,)](
+        logits, noise, frame, window, candidates, main.temperature, main.top_k, main.top_p,
+        retry.temperature, retry.top_k, retry.top_p, frame_row, verdict, n, eos, semantic_start, code_size,
+        len(noise), noise.stride(0), noise.stride(1), NP=triton.next_power_of_2(n), WINDOW=len(window),
+        num_warps=DRAW_WARPS, **overlapping(),
+    )  # fmt: skip
+
+
+def draw_head(
+    logits: Tensor, noise: Tensor, frame: Tensor, draw: int, knobs: Knobs, code: Tensor, verdict: Tensor
+) -> None:
+    """`code` [1] int64 = one of `logits` [n] float32, drawn with row `draw` of the frame's noise."""
+    n = len(logits)
+    _draw_head_kernel[(1,)](
+        logits, noise, frame, knobs.temperature, knobs.top_k, knobs.top_p, code, verdict, n, len(noise),
+        noise.stride(0), draw * noise.stride(1), NP=triton.next_power_of_2(n), num_warps=DRAW_WARPS,
+        **overlapping(),
+    )  # fmt: skip
+
+
+DRAW_WARPS = 16
+
+
 @triton.jit
 def _commit_kernel(
     frame_row, row, log, window, last, frame, verdicts, embedding, code_embedding, x, eos, start, end,
     code_size, scale,
     BOOKS: tl.constexpr, MIXED: tl.constexpr, BP: tl.constexpr, WINDOW: tl.constexpr, H: tl.constexpr,
-    HP: tl.constexpr,
+    HP: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    _let_next_start(OVERLAP)
+    _await_last(OVERLAP)
     k, b, w = tl.arange(0, HP), tl.arange(0, BP), tl.arange(0, WINDOW)
     inside = k < H
     main, at = tl.load(frame_row), tl.load(frame)
@@ -725,6 +886,35 @@ def _commit_kernel(
     tl.store(window + w, tl.where(w + 1 < WINDOW, moved, main))
     tl.store(last, tl.load(last) + 1)
     tl.store(frame, at + 1)
+
+
+def commit(
+    frame_row: Tensor,
+    row: Tensor,
+    log: Tensor,
+    window: Tensor,
+    last: Tensor,
+    frame: Tensor,
+    verdicts: Tensor,
+    embedding: Tensor,
+    code_embedding: Tensor,
+    code_size: int,
+    mixed: int,
+    ids: tuple[int, int, int],
+    x: Tensor,
+) -> None:
+    """Write down the drawn `frame_row` [1 + books] and begin the backbone's step with it: x [H].
+
+    `ids` are those of the end and of the first and the last semantic token; of `code_embedding`
+    [books * codes, H] books 1..`mixed` are heard. `row` [2 + books], `log` [frames, 3 + books], `window`,
+    `last` and `frame` move on by one; `verdicts` [books] int32 are those of the draws.
+    """
+    books, width = len(verdicts), x.shape[-1]
+    _commit_kernel[(1,)](
+        frame_row, row, log, window, last, frame, verdicts, embedding, code_embedding, x, *ids, code_size,
+        (1 + mixed) ** -0.5, BOOKS=books, MIXED=mixed, BP=triton.next_power_of_2(books + 1),
+        WINDOW=len(window), H=width, HP=triton.next_power_of_2(width), num_warps=8, **overlapping(),
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------- prefill

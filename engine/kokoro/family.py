@@ -109,6 +109,9 @@ class KokoroFamily:
         """Raises RequestError: Kokoro has no codes."""
         raise RequestError(f"The stand-in voice can't follow a reference clip; {_ANOTHER}.")
 
+    def prepare(self, major: int, minor: int) -> None:
+        pass
+
     def forget(self) -> int:
         """Nothing is remembered of a take."""
         return 0

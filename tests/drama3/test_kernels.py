@@ -12,6 +12,9 @@ import torch.nn.functional as F
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined
 
+import triton
+import triton.language as tl
+
 from engine.drama3 import kernels
 from engine.drama3.config import Drama3Config
 from engine.drama3.fused import FusedStep
@@ -159,34 +162,43 @@ def test_a_head_is_drawn_as_by_the_twin(temperature, top_k, top_p):
         logits = 3 * random(1, 50, seed=seed)
         logits[0, 7:11] = logits.max()  # ties go to the lower index
         noise = -random(1, 50, seed=100 + seed).sigmoid().log()
-        kernels._draw_head_kernel[(1,)](
-            logits,
-            noise,
-            frame,
-            wanted.temperature,
-            wanted.top_k,
-            wanted.top_p,
-            code,
-            verdict,
-            50,
-            1,
-            50,
-            0,
-            NP=64,
-        )
+        kernels.draw_head(logits[0], noise[None], frame, 0, wanted, code, verdict)
         assert code.item() == draw(logits, noise, wanted, keep_crossing=False).item()
         assert verdict.item() == 1
+
+
+@pytest.mark.parametrize("knobs", [(1.0, None, 0.9), (0.7, 50, 1.0), (1.3, 30, 0.8), (1.0, 2, 0.01)])
+@pytest.mark.parametrize("crossing", [False, True])
+def test_one_of_thousands_is_drawn_as_by_the_twin(knobs, crossing):
+    wanted = Knobs.of(*knobs, DEVICE)
+    index = torch.zeros(1, dtype=torch.int32, device=DEVICE)
+    for seed in range(4):
+        logits = 2 * random(1, 4097, seed=seed)
+        logits[0, ::5] = logits[0, ::5].bfloat16().float()  # many equal ones
+        noise = -random(1, 4097, seed=100 + seed).sigmoid().log()
+        knob = wanted.temperature, wanted.top_k, wanted.top_p
+        drawn_kernel[(1,)](logits, noise, index, 4097, *knob, CROSSING=crossing, NP=8192, num_warps=16)
+        assert index.item() == draw(logits, noise, wanted, keep_crossing=crossing).item()
+
+
+@triton.jit
+def drawn_kernel(
+    logits, noise, index, n, temperature, top_k, top_p, CROSSING: tl.constexpr, NP: tl.constexpr
+):
+    i = tl.arange(0, NP)
+    value = tl.load(logits + i, mask=i < n, other=0.0)
+    one = tl.load(noise + i, mask=i < n, other=1.0)
+    knobs = tl.load(temperature), tl.load(top_k), tl.load(top_p)
+    tl.store(index, kernels._drawn(value, one, n, knobs[0], knobs[1], knobs[2], CROSSING, NP))
 
 
 def drawn_main(logits, noise, window, candidates, wanted: TakeKnobs, eos: int) -> tuple[int, int, int]:
     """(main, code 0, verdict) by the kernel."""
     whole = dict(dtype=torch.int64, device=DEVICE)
     row, verdict = torch.zeros(2, **whole), torch.zeros(1, dtype=torch.int32, device=DEVICE)
-    main, retry, n = wanted.main, wanted.retry, logits.shape[-1]
-    kernels._draw_main_kernel[(1,)](
-        logits, noise, torch.zeros(1, **whole), window, candidates, main.temperature, main.top_k, main.top_p,
-        retry.temperature, retry.top_k, retry.top_p, row, verdict, n, eos, eos + 1, n - 1, 1, 2 * n, n,
-        NP=128, WINDOW=16,
+    kernels.draw_main(
+        logits[0], noise[None], torch.zeros(1, **whole), window, candidates, wanted.main, wanted.retry, row,
+        verdict, eos, eos + 1, logits.shape[-1] - 1,
     )  # fmt: skip
     return (*row.tolist(), verdict.item())
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
+import os
 import pickle
+import subprocess
 import sys
+import time
 import weakref
 from pathlib import Path
 
@@ -206,6 +209,38 @@ def test_longer_lines_clips_and_heavier_weights_ask_for_more_seconds(engine, mon
     light = gpu.seconds_for("encode", TONE)
     monkeypatch.setattr(gpu, "_house", gpu.House(engine, gpu_bytes=40 * 10**9))
     assert light + 19 <= gpu.seconds_for("encode", TONE) <= light + 20  # at 2 GB a second
+
+
+@pytest.mark.parametrize(("own", "deadline"), [(None, 7.0), (3.0, 3.0), (60.0, 7.0)])
+def test_a_take_on_a_lent_gpu_has_to_end_before_the_time_is_up(engine, monkeypatch, own, deadline):
+    played = []
+    monkeypatch.setattr(gpu, "ON_ZEROGPU", True)
+    monkeypatch.setattr(gpu, "seconds_left", lambda wanted: 7.0)
+    monkeypatch.setattr(gpu, "play", lambda task, value: played.append(value) or [])
+    list(gpu.work("perform", request(deadline=own)))
+    list(gpu.work("encode", TONE))
+    assert played[0].deadline == deadline
+    assert played[1] is TONE
+
+
+def test_a_new_worker_counts_the_time_since_its_fork(engine, monkeypatch):
+    wanted = request()
+    monkeypatch.setattr(gpu, "_awake_in", os.getpid())
+    warm = gpu.seconds_left(wanted)
+    assert warm == gpu.seconds_for("perform", wanted) - gpu.TAIL_S
+    monkeypatch.setattr(gpu, "_awake_in", 0)
+    assert gpu.seconds_left(wanted) == gpu.TAIL_S or gpu.seconds_left(wanted) < warm
+    monkeypatch.setattr(gpu, "process_age", lambda: 2.5)
+    assert gpu.seconds_left(wanted) == warm - 2.5
+    monkeypatch.setattr(gpu, "process_age", lambda: 1e6)
+    assert gpu.seconds_left(wanted) == gpu.TAIL_S
+
+
+def test_a_process_knows_its_age():
+    script = "import time; time.sleep(0.3); from web.gpu import process_age; print(process_age())"
+    began = time.monotonic()
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert 0.29 <= float(told) <= time.monotonic() - began + 0.02
 
 
 class PlatformError(Exception):

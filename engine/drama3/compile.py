@@ -1,0 +1,101 @@
+"""Compiles the kernels of a step and of a prefill before a GPU is there: a hosted one counts its seconds.
+
+    python -m engine.drama3.compile CHECKPOINT 120
+
+for compute capability 12.0. What it makes lies in Triton's cache, where the process that gets the GPU finds
+it: Triton is asked as for a launch, with tensors that have shapes and no memory. Prints a line of JSON for
+each kernel. Runs in a process of its own, because Triton is told of a GPU that isn't there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime.jit import JITFunction
+
+from engine.drama3 import kernels
+from engine.drama3.config import Drama3Config
+from engine.drama3.fused import FusedStep
+from engine.drama3.model import Drama3Model, TakeState
+from engine.noise import BLOCK_FRAMES
+from engine.sampling import TakeKnobs
+
+META = torch.device("meta")
+
+
+class AbsentGpu:
+    """What Triton asks of a driver before it launches anything."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability, self.target = capability, GPUTarget("cuda", capability, 32)
+
+    def get_current_target(self) -> GPUTarget:
+        return self.target
+
+    def get_current_device(self) -> int:
+        return self.capability  # Triton remembers what it made for each device
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+
+def launch_all(config: Drama3Config, max_frames: int, prompt_rows: int = 60) -> None:
+    """Every launch of a step and a prefill, as `FrameDesk` makes them in bfloat16."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with META:
+            model = Drama3Model(config)
+    finally:
+        torch.set_default_dtype(before)
+    draws, candidates = config.tower.num_codebooks + 1, len(config.candidate_ids)
+    knobs = TakeKnobs.of(1.0, None, 1.0, META)
+    state = TakeState.open(model, model.max_rows, max_frames, knobs, noise=None)
+    FusedStep(model, state, torch.zeros(BLOCK_FRAMES, draws, candidates, device=META))()
+    experts, text = model.backbone.layers[0].experts.experts, config.text
+    x = torch.zeros(prompt_rows, text.hidden_size, dtype=torch.bfloat16, device=META)
+    index = torch.zeros(prompt_rows, text.num_experts_per_tok, dtype=torch.int64, device=META)
+    kernels.experts_grouped(
+        x, index, index.to(x.dtype), experts.gate_up, experts.gate_up_scale, experts.down, experts.down_scale
+    )
+
+
+def compile_ahead(config: Drama3Config, max_frames: int, capability: int) -> list[dict[str, Any]]:
+    """Compile everything for one compute capability; name and bytes of shared memory of each kernel.
+
+    Leaves the process unable to launch a kernel.
+    """
+    made, run = {}, JITFunction.run
+
+    def compile_alone(kernel: JITFunction, *args: Any, warmup: bool = True, **named: Any) -> None:
+        compiled = run(kernel, *args, warmup=True, **named)
+        made[compiled.hash] = {
+            "kernel": compiled.metadata.name, "sm": capability, "shared_bytes": compiled.metadata.shared
+        }  # fmt: skip
+
+    triton.runtime.driver.set_active(AbsentGpu(capability))
+    kernels.overlapping.cache_clear()
+    JITFunction.run = compile_alone
+    try:
+        launch_all(config, max_frames)
+    finally:
+        JITFunction.run = run
+    return list(made.values())
+
+
+def main() -> None:
+    folder, *capabilities = sys.argv[1:]
+    config = Drama3Config.from_folder(Path(folder))
+    for capability in capabilities:
+        for made in compile_ahead(config, 64, int(capability)):
+            print(json.dumps(made), flush=True)
+
+
+if __name__ == "__main__":
+    main()
