@@ -21,56 +21,54 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench import full_size
+from bench.floor import copy_bandwidth
 from bench.report import last_line
-from bench.step import CUDA, copy_bandwidth, pretend, steps_at
+from bench.step import CUDA, pretend, steps_at
 from engine.drama3 import kernels
 from engine.drama3.graphs import FrameDesk
 from engine.family import Piece
 from engine.take import Character, Sampling
 
-FUNCTIONS = ("gemv", "gemv_gated", "delta", "attention", "experts_up", "experts_down", "norm")
-LAUNCHED = ("_tower_in_kernel", "_draw_main_kernel", "_draw_head_kernel", "_commit_kernel")
+READING = ("gemv", "gemv_gated", "delta", "attention", "experts_up", "experts_down")  # a matrix, or a state
+SMALL = ("norm", "tower_in", "draw_main", "draw_head", "commit")
 
 
 class Recorder:
     """Stands in for the kernels of a step while it is queued once; keeps every call by its kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int, top_k: int) -> None:
+        self.rows, self.top_k = rows, top_k
         self.calls: dict[str, list[Callable[[], None]]] = defaultdict(list)
         self.bytes: dict[str, int] = defaultdict(int)
 
     def function(self, name: str, real: Callable) -> Callable:
         def call(*args, **kwargs) -> None:
-            tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
-            largest = max(tensors, key=lambda each: each.nbytes)
-            kind = f"{name} {'x'.join(map(str, largest.shape))}"
+            kind = name
+            if name in READING:
+                tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
+                largest = max(tensors, key=lambda each: each.nbytes)
+                kind = f"{name} {'x'.join(map(str, largest.shape))}"
+                self.bytes[kind] = self._read(name, largest)
             self.calls[kind].append(lambda: real(*args, **kwargs))
-            self.bytes[kind] = largest.nbytes
             real(*args, **kwargs)
 
         return call
 
-    def launched(self, name: str, real):
-        recorder = self
-
-        class Launcher:
-            def __getitem__(self, grid):
-                def call(*args, **kwargs) -> None:
-                    recorder.calls[name].append(lambda: real[grid](*args, **kwargs))
-                    real[grid](*args, **kwargs)
-
-                return call
-
-        return Launcher()
+    def _read(self, name: str, largest: torch.Tensor) -> int:
+        """Bytes of the largest tensor that a call reads (and writes, of a state)."""
+        if name.startswith("experts"):
+            return largest[0].nbytes * self.top_k
+        if name == "attention":  # of keys and values the live rows
+            return 2 * largest[:, 0].nbytes * self.rows
+        return largest.nbytes * (2 if name == "delta" else 1)
 
 
 def recorded(desk: FrameDesk) -> Recorder:
     """One step of the desk's chain, by kind of call."""
-    recorder, real = Recorder(), {name: getattr(kernels, name) for name in (*FUNCTIONS, *LAUNCHED)}
-    for name in FUNCTIONS:
-        setattr(kernels, name, recorder.function(name, real[name]))
-    for name in LAUNCHED:
-        setattr(kernels, name, recorder.launched(name, real[name]))
+    recorder = Recorder(desk.state.num_rows, desk.model.config.text.num_experts_per_tok)
+    real = {name: getattr(kernels, name) for name in (*READING, *SMALL)}
+    for name, function in real.items():
+        setattr(kernels, name, recorder.function(name, function))
     try:
         desk._fused()
     finally:

@@ -45,16 +45,20 @@ def config(num_layers: int = 40) -> Drama3Config:
     )
 
 
-def model(device: torch.device, num_layers: int = 40, seed: int = 0) -> Drama3Model:
-    """The filled model, bfloat16 but for its experts."""
-    shape, before = config(num_layers), torch.get_default_dtype()
+def outline(num_layers: int = 40) -> Drama3Model:
+    """The model without its weights: bfloat16 but for its experts, on no device."""
+    before = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
         with torch.device("meta"):
-            made = Drama3Model(shape)
+            return Drama3Model(config(num_layers))
     finally:
         torch.set_default_dtype(before)
-    made.to_empty(device=device)
+
+
+def model(device: torch.device, num_layers: int = 40, seed: int = 0) -> Drama3Model:
+    """The filled model."""
+    made = outline(num_layers).to_empty(device=device)
     draws = torch.Generator(device).manual_seed(seed)
     with torch.no_grad():
         for name, weight in made.named_parameters():

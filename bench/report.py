@@ -1,4 +1,9 @@
-"""What every bench says of itself: machine, versions, commit; and the one JSON line at its end."""
+"""What every bench says of itself: machine, versions, commit; and the one JSON line at its end.
+
+Where the sources were copied without their repository, whoever copied them says which commit they are:
+`TABLEREAD_COMMIT` is then its hash and `TABLEREAD_DIRTY` empty if nothing was changed. Without either the
+commit is unknown and counts as changed, and `bench/check.py` refuses to see such a run published.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +33,12 @@ def facts() -> dict[str, Any]:
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain")),
+        **_source(),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "load_1min": os.getloadavg()[0],
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "driver": _driver(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
@@ -45,8 +50,26 @@ def last_line(results: dict[str, Any]) -> None:
     print(json.dumps({**facts(), **results}))
 
 
-def _git(*words: str) -> str | None:
-    done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False)
+def _source() -> dict[str, Any]:
+    """The commit and whether files differ from it."""
+    commit = _answer("git", "-C", str(ROOT), "rev-parse", "HEAD")
+    if commit:
+        return {"commit": commit, "dirty": bool(_answer("git", "-C", str(ROOT), "status", "--porcelain"))}
+    commit = os.environ.get("TABLEREAD_COMMIT")
+    return {"commit": commit, "dirty": not commit or bool(os.environ.get("TABLEREAD_DIRTY"))}
+
+
+def _driver() -> str | None:
+    """Version of the NVIDIA driver, or None."""
+    return _answer("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0")
+
+
+def _answer(*command: str) -> str | None:
+    """What a program prints, or None where it isn't there or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
     return done.stdout.strip() if done.returncode == 0 else None
 
 

@@ -27,7 +27,7 @@ def random_codes(family: Family, seconds: float, seed: int) -> np.ndarray:
     """Codes int64 [codebooks, frames] of so many seconds; what they say doesn't matter for time."""
     draws = np.random.default_rng(seed)
     frames = round(seconds * family.sample_rate / family.hop)
-    return draws.integers(0, 256, (family.num_codebooks, frames))
+    return draws.integers(0, min(256, family.codebook_size), (family.num_codebooks, frames))
 
 
 def clip(seconds: float, sample_rate: int, seed: int = 0) -> Clip:
@@ -53,6 +53,13 @@ def request(
     )
     history = tuple(Spoken(LINE, random_codes(family, 4.0, 100 + number)) for number in range(turns))
     return TakeRequest(text, Character(voice=voice or None), history, SAMPLING, seed, frames)
+
+
+def longest(engine: Engine, frames: int) -> tuple[TakeRequest, int]:
+    """A request whose prompt fills the limit with turns of history, and its rows."""
+    size = engine.measure(request(engine.family, turns=1, frames=frames))
+    turns = (size.limit - size.own - 16) // size.turns[0]  # 16: a clip of 10 s is codes of a little more
+    return request(engine.family, turns=turns, frames=frames), size.own + turns * size.turns[0]
 
 
 def performed(engine: Engine, wanted: TakeRequest) -> tuple[Done, int]:
