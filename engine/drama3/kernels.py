@@ -482,7 +482,7 @@ def _choice(logits, slot, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
         kept += odds
         expert = tl.where(rank == slot, EP - 1 - (best & 0xFFFF).to(tl.int32), expert)
         mine = tl.where(rank == slot, odds, mine)
-        key = tl.where(key == best, -0x7FFFFFFF if short else -(1 << 62), key)
+        key = tl.where(key == best, -0x7FFFFFFF if short else -0x7FFFFFFFFFFFFFFF, key)
     return expert, mine / kept
 
 
