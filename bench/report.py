@@ -51,12 +51,12 @@ def last_line(results: dict[str, Any]) -> None:
 
 
 def _source() -> dict[str, Any]:
-    """The commit and whether files differ from it."""
+    """The commit, whether files differ from it, and who says so."""
+    if commit := os.environ.get("TABLEREAD_COMMIT"):
+        return {"commit": commit, "dirty": bool(os.environ.get("TABLEREAD_DIRTY")), "told_by": "environment"}
     commit = _answer("git", "-C", str(ROOT), "rev-parse", "HEAD")
-    if commit:
-        return {"commit": commit, "dirty": bool(_answer("git", "-C", str(ROOT), "status", "--porcelain"))}
-    commit = os.environ.get("TABLEREAD_COMMIT")
-    return {"commit": commit, "dirty": not commit or bool(os.environ.get("TABLEREAD_DIRTY"))}
+    changed = _answer("git", "-C", str(ROOT), "status", "--porcelain")
+    return {"commit": commit, "dirty": not commit or bool(changed), "told_by": "git"}
 
 
 def _driver() -> str | None:

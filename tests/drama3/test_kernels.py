@@ -145,6 +145,30 @@ def test_experts_of_many_rows_are_read_once_each(drama3_tiny, checkpoint, dtype,
     assert close(got, experts._grouped(x, index, share))
 
 
+@triton.jit
+def choice_kernel(logits, experts, shares, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
+    slot = tl.program_id(0)
+    expert, share = kernels._choice(logits, slot, E, EP, TOP)
+    tl.store(experts + slot, expert.to(tl.int32))
+    tl.store(shares + slot, share)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("count", "top"), [(4, 2), (40, 8)])
+@pytest.mark.parametrize(
+    "level", [-5.0, -1.6, 0.0, 3.0]
+)  # a score below -2 was once lost behind a chosen one
+def test_a_router_chooses_alike_at_every_level_of_its_scores(dtype, count, top, level):
+    for seed in range(4):
+        logits = (level + random(count, seed=seed)).to(dtype)
+        experts = torch.zeros(top, dtype=torch.int32, device=DEVICE)
+        shares = torch.zeros(top, device=DEVICE)
+        choice_kernel[(top,)](logits, experts, shares, count, triton.next_power_of_2(count), top)
+        best = logits.float().sort(dim=-1, descending=True, stable=True)
+        assert experts.tolist() == best.indices[:top].tolist()
+        assert (shares - best.values[:top].softmax(-1)).abs().max() < 1e-6
+
+
 def knobs(temperature: float, top_k: int | None, top_p: float) -> Knobs:
     return Knobs.of(temperature, top_k, top_p, DEVICE)
 
