@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from engine.drama3.compiled import why_plain
 from engine.models import (
     DRAMA3,
     GIB,
@@ -71,16 +72,22 @@ def _machine() -> dict[str, str]:
         facts["gpu"] = (
             f"{torch.cuda.get_device_name()}, sm_{major}{minor}, {free:.1f} of {total:.1f} GiB free"
         )
-        facts["decode step"] = _step()
+        facts["decode step"] = _gpu_step()
+    facts["decode step on a CPU"] = _cpu_step()
     return facts
 
 
-def _step() -> str:
+def _gpu_step() -> str:
     """What one frame of Drama 3 is on this GPU."""
-    from engine.drama3.graphs import why_plain  # late: it needs CUDA
+    from engine.drama3 import graphs  # late: it needs CUDA
 
-    reason = why_plain(torch.device("cuda"))
+    reason = graphs.why_plain(torch.device("cuda"))
     return f"a CUDA graph of plain layers, because {reason}" if reason else "a CUDA graph of fused kernels"
+
+
+def _cpu_step() -> str:
+    reason = why_plain()
+    return f"plain layers, nine times slower, because {reason}" if reason else "compiled loops"
 
 
 def _drama3() -> dict[str, Any]:
@@ -129,6 +136,7 @@ def _missing() -> list[str]:
     for package, loss in (
         ("soundfile", "no clip or take can be read or written"),
         ("soxr", "no clip can be resampled"),
+        ("numba", "the small models speak nine times slower on a CPU"),
     ):
         if importlib.util.find_spec(package) is None:
             missing.append(f"{package}: without it {loss} (pip install {package}).")

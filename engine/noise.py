@@ -77,7 +77,11 @@ class NoiseBlocks:
         first = frame - frame % BLOCK_FRAMES
         known, block = self._block
         if first != known:
-            numbers = torch.arange(first, first + BLOCK_FRAMES, device=self._seed.device)
-            block = exponential(self._seed, numbers, *self._shape, self._piece)
+            block = self.made(first)
             self._block = first, block
         return block[frame - first]
+
+    def made(self, first: int) -> Tensor:
+        """[BLOCK_FRAMES, num_draws, count] float32 for frames from `first` on."""
+        numbers = torch.arange(first, first + BLOCK_FRAMES, device=self._seed.device)
+        return exponential(self._seed, numbers, *self._shape, self._piece)

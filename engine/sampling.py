@@ -36,6 +36,9 @@ class Knobs:
             torch.tensor([top_p], dtype=torch.float32, device=device),
         )
 
+    def parts(self) -> tuple[Tensor, ...]:
+        return self.temperature, self.top_k, self.top_p
+
 
 @dataclass(frozen=True, eq=False)
 class TakeKnobs:
@@ -53,11 +56,7 @@ class TakeKnobs:
 
     def parts(self) -> tuple[Tensor, ...]:
         """The tensors of all three."""
-        return tuple(
-            part
-            for knobs in (self.main, self.retry, self.heads)
-            for part in (knobs.temperature, knobs.top_k, knobs.top_p)
-        )
+        return tuple(part for knobs in (self.main, self.retry, self.heads) for part in knobs.parts())
 
 
 def draw(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from engine.drama3.host import host_weights
 from engine.drama3.model import TakeState
 from engine.engine import SENTENCE_GAP_S, Engine
 from engine.family import Piece
@@ -532,6 +533,7 @@ def with_model(family, change):
     other = copy.copy(family)
     other.model, other.prefixes = copy.deepcopy(family.model), PrefixCache(0)
     change(other.model)
+    other.host = host_weights(other.model)
     return other
 
 

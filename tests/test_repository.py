@@ -71,6 +71,8 @@ def test_the_engine_needs_only_torch_numpy_safetensors_and_tokenizers():
         "onnxruntime",
         "kokoro_onnx",
         "librosa",
+        "numba",
+        "llvmlite",
     )
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({hidden!r}))\n"  # None there makes an import fail

@@ -220,5 +220,12 @@ def test_doctor_names_the_models_and_the_default(capsys):
     found = json.loads(capsys.readouterr().out)
     assert set(found["models"]) == {"fishaudio/drama-3", "understudy", "kokoro"}
     assert found["models"][found["default"]["model"]]["runs"]
+    assert found["machine"]["decode step on a CPU"] == "compiled loops"
     assert main(["doctor"]) == 0
     assert found["default"]["why"] in capsys.readouterr().out
+
+
+def test_doctor_says_why_a_step_is_not_compiled(capsys, monkeypatch):
+    monkeypatch.setattr("engine.doctor.why_plain", lambda: "Numba can't be used (No module named 'numba')")
+    assert main(["doctor"]) == 0
+    assert "plain layers, nine times slower, because Numba can't be used (No mod" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from engine.drama3.host import host_weights
 from engine.drama3.model import TakeState
 from engine.family import Piece, PieceEnd, Sound
 from engine.prefix import PrefixCache
@@ -244,6 +245,7 @@ def test_numbers_that_are_none_end_the_take_at_their_frame(tiny_family):
     codes = perform(tiny_family, piece())[1].codes
     used = tiny_family.config.semantic_start_token_id + int(codes[0, 0])
     broken.model.backbone.embedding[used] = torch.nan  # heard when frame 0 is read, seen in frame 1
+    broken.host = host_weights(broken.model)
     with pytest.raises(TakeFailed, match="not finite at frame 1; try another seed"):
         perform(broken, piece())
 

@@ -22,8 +22,8 @@ def chunks(schedule: Schedule, num_frames: int) -> list[tuple[int, int]]:
 
 
 def test_sizes_follow_the_schedule_and_the_last_repeats():
-    assert SCHEDULE == (3, 4, 6, 8, 12, 16, 24, 32)
-    ends = [3, 7, 13, 21, 33, 49, 73, 105, 137, 140]
+    assert SCHEDULE == (3, 4, 6, 8, 12, 16)
+    ends = [3, 7, 13, 21, 33, 49, 65, 81, 97, 113, 129, 140]
     assert chunks(Schedule(), 140) == list(zip([0, *ends], ends, strict=False))
 
 

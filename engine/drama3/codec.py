@@ -31,18 +31,13 @@ from torch import Tensor, nn
 from engine.drama3.codec_config import CodecConfig, QuantizerConfig, TransformerConfig
 from engine.drama3.codec_layers import Carries, Tensors, Trace, fresh_carries, note
 from engine.drama3.codec_networks import Codebooks, Decoder, Downsample, Encoder, Upsample
+from engine.drama3.compiled import compiled_loops
 
 __all__ = ["Codec", "CodecConfig", "CodecStream", "QuantizerConfig", "TransformerConfig", "window_ends"]
 
-# Frames that pass through the layers together. On one CPU core 8 to 16 were the fastest for a codec of
-# 24 channels at the waveform; at 32 the activations no longer fit the second-level cache.
-BLOCK_FRAMES = 8
-
-# Codes become latents in float64: 5 % of the multiplications of a decode. Matrix products round
-# differently for different numbers of rows, and the convolutions behind amplify that about tenfold: in
-# float32 the tiny codec's schedules differed by 1.2e-5 of full scale, more than the 1e-5 that a
-# listener is promised. With equal latents they differ by 1e-6.
-LATENT_DTYPE = torch.float64
+# Frames that pass through the layers together. On one CPU core a codec of 16 channels at the waveform took
+# 2.05 ms a frame in blocks of 8, 1.8 of 16 and 1.7 of 32; larger ones outgrow the second-level cache.
+BLOCK_FRAMES = 16
 
 
 def window_ends(frames: int) -> list[int]:
@@ -51,14 +46,26 @@ def window_ends(frames: int) -> list[int]:
     return [*ends, *range(64, frames, 64), *([frames] if frames else [])]
 
 
+def latent_dtype(device: str | torch.device) -> torch.dtype:
+    """What codes become latents in: float64, or float32 where `linear` sums every row alike.
+
+    A library's matrix products round differently for different numbers of rows, and the convolutions behind
+    amplify that about tenfold: in float32 the tiny codec's schedules differed by 1.2e-5 of full scale, more
+    than the 1e-5 that a listener is promised. With latents that are equal they differ by 1e-6. In float64
+    they take a quarter of a decode on a CPU; with the loops half of that.
+    """
+    on_cpu = torch.device(device).type == "cpu"
+    return torch.float32 if on_cpu and compiled_loops()[0] else torch.float64
+
+
 class Codec(nn.Module):
-    """The weights of one codec, float32 but for LATENT_DTYPE; it holds nothing that a take changes.
+    """The weights of one codec, float32 but for those of its latents; it holds nothing that a take changes.
 
     Codes are [num_codebooks, frames] integers, the semantic code first; samples are mono float32 at
     `sample_rate`, `hop` of them a frame. Results lie on the codec's device.
     """
 
-    def __init__(self, config: CodecConfig, tensors: Tensors) -> None:
+    def __init__(self, config: CodecConfig, tensors: Tensors, latents: torch.dtype = torch.float64) -> None:
         super().__init__()
         self.config = config
         self.sample_rate, self.hop = config.sample_rate, config.hop
@@ -66,8 +73,9 @@ class Codec(nn.Module):
         self.num_codebooks = len(self.codebook_sizes)
         self.encoder = Encoder(tensors, config)
         self.downsample = Downsample(tensors, config.quantizer)
-        self.codebooks = Codebooks(tensors, config.quantizer, self.codebook_sizes, LATENT_DTYPE)
-        self.upsample = Upsample(tensors, config.quantizer).to(LATENT_DTYPE)
+        self.codebooks = Codebooks(tensors, config.quantizer, self.codebook_sizes, torch.float64)
+        self.latent_dtype = latents
+        self.upsample = Upsample(tensors, config.quantizer, latents)
         self.decoder = Decoder(tensors, config)
 
     @classmethod
@@ -80,7 +88,7 @@ class Codec(nn.Module):
         folder = Path(folder)
         config = _read_config(folder)
         source, tensors = _read_tensors(folder)
-        return cls(config, Tensors(tensors, source)).to(device)
+        return cls(config, Tensors(tensors, source), latent_dtype(device)).to(device)
 
     @property
     def device(self) -> torch.device:
@@ -115,7 +123,7 @@ class Codec(nn.Module):
 
     def decode_block(self, codes: Tensor, carries: Carries, trace: Trace | None = None) -> Tensor:
         """Samples [f * hop] of codes [num_codebooks, f] int64, f at most the block that `carries` are for."""
-        x = self.codebooks.embed(codes)
+        x = self.codebooks.embed(codes).to(self.latent_dtype)
         note(trace, "z_q", x)
         x = self.upsample(x, carries, trace)
         note(trace, "latent", x)
@@ -206,9 +214,12 @@ class CodecStream:
         codes = self.codec.checked_codes(codes)
         if not codes.shape[1]:
             return self.codec.codebooks.table.new_empty(0)
-        blocks = codes.split(BLOCK_FRAMES, 1)
+        with torch.inference_mode():
+            blocks = [
+                self.codec.decode_block(block, self.carries, trace) for block in codes.split(BLOCK_FRAMES, 1)
+            ]
         with torch.no_grad():
-            return torch.cat([self.codec.decode_block(block, self.carries, trace) for block in blocks])
+            return torch.cat(blocks)
 
 
 def _read_config(folder: Path) -> CodecConfig:

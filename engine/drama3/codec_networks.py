@@ -207,17 +207,18 @@ class Downsample(nn.Module):
 class Upsample(nn.Module):
     """Embedded code frames [n, width] -> decoder latents [n * prod(downsample_factor), width]."""
 
-    def __init__(self, tensors: Tensors, config: QuantizerConfig) -> None:
+    def __init__(self, tensors: Tensors, config: QuantizerConfig, dtype: torch.dtype) -> None:
         super().__init__()
         width, transformer = config.input_dim, config.transformer
         layers = transformer.n_layer or 0
         name = "quantizer.post_module"
-        self.transformer = WindowTransformer(tensors, name, width, layers, transformer, 1)
+        self.transformer = WindowTransformer(tensors, name, width, layers, transformer, 1).to(dtype)
         self.stages = nn.ModuleList()
         for i, factor in enumerate(reversed(config.downsample_factor)):
             name = f"quantizer.upsample.{i}"
-            self.stages.append(UpConv(tensors, f"{name}.0", (width, width), factor, factor))
-            self.stages.append(ConvNeXt(tensors, f"{name}.1", width))
+            # Float64 in any case: a few products that no `linear` does.
+            self.stages.append(UpConv(tensors, f"{name}.0", (width, width), factor, factor).double())
+            self.stages.append(ConvNeXt(tensors, f"{name}.1", width).to(dtype))
 
     def forward(self, x: Tensor, carries: Carries, trace: Trace | None) -> Tensor:
         x = self.transformer(x, carries)

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 
 from engine.drama3.codec import Codec
 from engine.drama3.config import Drama3Config
-from engine.drama3.host import HostStep, hostable
+from engine.drama3.host import HostStep, host_weights
 from engine.drama3.model import TakeState
 from engine.drama3.rows import layout_rows
 from engine.drama3.weights import load_model
@@ -58,6 +58,7 @@ class Drama3Family:
         self.capabilities = Capabilities(
             clone=True, describe=True, direct=config.performs_cues, history=True, seeds=True, languages=()
         )
+        self.host = host_weights(model)
         self.sample_rate, self.hop = codec.sample_rate, codec.hop
         self.num_codebooks, self.codebook_size = config.tower.num_codebooks, config.tower.vocab_size
         self.max_rows = model.max_rows
@@ -102,7 +103,7 @@ class Drama3Family:
 
     def prepare(self, major: int, minor: int) -> None:
         if self.folder and importlib.util.find_spec("triton"):
-            module = "engine.drama3.compile"
+            module = "engine.drama3.ahead"
             script = [sys.executable, "-m", module, str(self.folder.resolve()), f"{major}{minor}"]
             subprocess.Popen(script, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -178,12 +179,16 @@ class Drama3Family:
             return take
         sampling, device = piece.sampling, self.model.device
         knobs = TakeKnobs.of(sampling.temperature, sampling.top_k, sampling.top_p, device)
-        candidates = len(self.config.candidate_ids)
-        noise = NoiseBlocks(piece.seed, piece.index, self.num_codebooks + 1, candidates, device)
-        state = TakeState.open(self.model, num_rows, piece.max_frames, knobs, noise)
-        if hostable(self.model):
-            state.chain = HostStep(self.model, state)
+        state = TakeState.open(self.model, num_rows, piece.max_frames, knobs, self._noise(piece))
+        if self.host is not None:
+            state.chain = HostStep(self.host, state)
         return state
+
+    def _noise(self, piece: Piece) -> NoiseBlocks:
+        if self.host is not None:
+            return self.host.noise(piece.seed, piece.index)
+        candidates = len(self.config.candidate_ids)
+        return NoiseBlocks(piece.seed, piece.index, self.num_codebooks + 1, candidates, self.model.device)
 
     def vocoder(self) -> Vocoder:
         return (self.on_gpu and self.desks()[1].sit()) or ThreadVocoder(self.codec.stream())

@@ -7,7 +7,7 @@ allocates no host-visible value and reads nothing back, so that it can be captur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,16 @@ MAX_ROWS = 16_384  # context the release was served with; a smaller max_position
 class Noise(Protocol):
     def frame(self, frame: int) -> Tensor:
         """[codebooks + 1, candidates] float32: main, retry, then the heads (which use the first C values)."""
+
+
+class Chain(Protocol):
+    """A fast way to do to a state's buffers what the plain layers do, and what they would leave there."""
+
+    def step(self, noise: np.ndarray) -> None:
+        """`draw_frame`."""
+
+    def prefill(self, rows: np.ndarray) -> None:
+        """Read prompt rows int64 [rows, 1 + codebooks]."""
 
 
 class Drama3Model(nn.Module):
@@ -132,7 +142,7 @@ class TakeState:
     log: Tensor
     num_rows: int = 0
     num_frames: int = 0
-    chain: Callable[[np.ndarray], None] | None = None  # on a CPU that has one: the fast `draw_frame`
+    chain: Chain | None = None  # on a CPU that has one
 
     @classmethod
     def open(
@@ -200,6 +210,14 @@ class TakeState:
     @torch.inference_mode()
     def prefill(self, rows: Tensor, trace: Trace | None = None) -> None:
         """Read prompt rows int64 [rows, 1 + codebooks]; any split of a prompt gives the same state."""
+        if self.chain is not None and trace is None:
+            self.chain.prefill(rows.numpy())
+        else:
+            self.read_rows(rows, trace)
+        self.num_rows += len(rows)
+
+    def read_rows(self, rows: Tensor, trace: Trace | None = None) -> None:
+        """`prefill` by the plain layers; the host's count of rows is left to it."""
         model, start, end = self.model, self.num_rows, self.num_rows + len(rows)
         rows = rows.to(model.device)
         positions = torch.arange(start, end, device=model.device)
@@ -217,14 +235,13 @@ class TakeState:
         self.row.copy_(rows[-1:])
         self.window.copy_(torch.cat((self.window, rows[:, 0]))[-RAS_WINDOW:])
         self.last += len(rows)
-        self.num_rows = end
 
     @torch.inference_mode()
     def step(self, trace: Trace | None = None) -> None:
         """Queue one frame; nothing is read back, `status` is for that."""
         noise = self.noise.frame(self.num_frames)
         if self.chain is not None and trace is None:
-            self.chain(noise.numpy())
+            self.chain.step(noise.numpy())
         else:
             self.draw_frame(noise, self.num_rows, trace)
         self.num_rows, self.num_frames = self.num_rows + 1, self.num_frames + 1

@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench import full_size
-from engine.drama3.compile import compile_ahead
+from engine.drama3.ahead import compile_ahead
 
 for capability in sys.argv[1:]:
     for made in compile_ahead(full_size.config(4), 64, int(capability)):

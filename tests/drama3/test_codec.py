@@ -236,7 +236,7 @@ def plain_transformer(transformer: WindowTransformer, x: torch.Tensor) -> torch.
 
 
 def test_ring_equals_banded_attention_over_1300_positions(codec):
-    transformer = codec.upsample.transformer
+    transformer = copy.deepcopy(codec.upsample.transformer).double()
     x = torch.randn(1300, 64, generator=torch.Generator().manual_seed(0)).double()
     carries = fresh_carries(transformer, 5)
     ringed = torch.cat([transformer(piece, carries) for piece in x.split(5)])
@@ -476,3 +476,34 @@ def test_a_codec_in_shards_is_the_same_codec(codec, tmp_path):
     (tmp_path / names[1]).unlink()
     with pytest.raises(ValueError, match=r"tensor .* is missing"):
         Codec.load(tmp_path)
+
+
+# Compiled loops
+
+
+def test_without_compiled_loops_it_sounds_the_same(codec, monkeypatch):
+    codes = random_codes(40)
+    compiled = codec.decode(codes)
+    for place in ("engine.drama3.codec", "engine.drama3.codec_layers"):
+        monkeypatch.setattr(f"{place}.compiled_loops", lambda: (None, "none"))
+    plain = Codec.load(CHECKPOINT)
+    assert (codec.latent_dtype, plain.latent_dtype) == (torch.float32, torch.float64)
+    # The convolutions amplify the rounding of float32 latents tenfold.
+    assert difference(plain.decode(codes), compiled) <= 3e-5
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_a_compiled_snake_is_the_plain_one(codec, scale):
+    snake = codec.decoder.blocks[0].snake
+    x = scale * torch.randn(70, len(snake.alpha), generator=torch.Generator().manual_seed(0))
+    assert (snake(x) - snake.plain(x)).abs().max() <= 1e-6 * scale + 1e-5
+    assert snake(x.fill_(torch.nan)).isnan().all()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 16])
+def test_a_row_of_a_linear_does_not_depend_on_the_others(rows):
+    make = torch.Generator().manual_seed(0)
+    x, weight, bias = (torch.randn(*shape, generator=make) for shape in ((20, 24), (7, 24), (7,)))
+    whole = codec_layers.linear(x, weight, bias)
+    assert torch.equal(codec_layers.linear(x[:rows], weight, bias), whole[:rows])
+    assert (whole - F.linear(x, weight, bias)).abs().max() < 1e-5

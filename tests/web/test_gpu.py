@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 
+from engine.drama3.codec import Codec
 from engine.drama3.config import Drama3Config
 from engine.drama3.family import Drama3Family, load_tokenizer
 from engine.drama3.weights import load_model
@@ -319,7 +320,9 @@ def bfloat16(drama3_tiny) -> Drama3Family:
     folder, cpu = drama3_tiny / "checkpoint", torch.device("cpu")
     config = Drama3Config.from_folder(folder)
     model = load_model(folder, config, cpu, torch.bfloat16)
-    codec = Drama3Family.load(folder, "tiny", "local", cpu).codec
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.drama3.codec.latent_dtype", lambda device: torch.float64)
+        codec = Codec.load(folder)
     return Drama3Family("tiny", "local", config, model, codec, load_tokenizer(folder, config))
 
 

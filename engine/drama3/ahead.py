@@ -1,6 +1,6 @@
 """Compiles the kernels of a step and of a prefill before a GPU is there: a hosted one counts its seconds.
 
-    python -m engine.drama3.compile CHECKPOINT 120
+    python -m engine.drama3.ahead CHECKPOINT 120
 
 for compute capability 12.0. What it makes lies in Triton's cache, where the process that gets the GPU finds
 it: Triton is asked as for a launch, with tensors that have shapes and no memory. Prints a line of JSON for
