@@ -7,10 +7,16 @@ matrix beside it: a program recomputes what it needs from a few kilobytes in cac
 more launch. Sums are in float32; what the plain torch layers round to the model's dtype between two layers is
 rounded here as well, what they round inside one is not.
 
+On compute capability 9.0 and later the kernels of a step overlap (CUDA's programmatic dependent launch): each
+lets its successor start at once, loads what no kernel of this frame writes - weights, the delta net's state -
+and only then waits for its predecessor. A frame is one graph and graphs run in order, so what an earlier
+frame wrote is there.
+
 Every function is held against its twin by a test: `gemv` against norm, `F.linear` and `swiglu` in
 `layers.py`; `delta` against the one-row path of `backbone.DeltaNet`; `experts_up`, `experts_down` and
-`experts_grouped` against `experts.py`; `attention` against `layers.attend` behind norm, rope and cache write.
-Without a GPU the tests run them in Triton's interpreter.
+`experts_grouped` against `experts.py`; `attention` against `layers.attend` behind norm, rope and cache write;
+the draws against `sampling.py`; `tower_in` and `commit` as parts of the whole step (`fused.py`). Without a
+GPU the tests run them in Triton's interpreter.
 """
 
 from __future__ import annotations
