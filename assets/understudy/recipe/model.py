@@ -470,14 +470,27 @@ class Understudy(nn.Module):
         return rope(positions, int(a["head_dim"] * a["rotary_percent"]), a["rope_base"])
 
     def forward(
-        self, rows, where, count, blurred=None, spots=None, phones=None, listener=None, smoothing=0.0
+        self,
+        rows,
+        where,
+        count,
+        blurred=None,
+        spots=None,
+        phones=None,
+        listener=None,
+        smoothing=0.0,
+        twins=False,
     ):
         """Losses of a padded batch [B, T, 1 + books], by name: main token (semantic or end), codes 1..
 
         ``where``: flat positions (in [B, T - 1]) whose next row is heard; the first ``count`` count.
         ``blurred``: the rows as the backbone hears them, with some audio frames replaced.
         ``spots``, ``phones`` [B, T]: row of the letter and phoneme (-1: none) of each audio row;
-        ``listener``: the auxiliary head that names this and the next row's phoneme."""
+        ``listener``: the auxiliary head that names this and the next row's phoneme.
+        ``twins``: the second half of the batch is the first half's takes under false descriptions. They
+        are no examples; "told" is how surely the true description is told from the false one by the
+        likelihood of the take: -log sigmoid of the difference in nats.  Its optimum is the posterior of
+        a perfect model, but among the 350 nats of a take the likelihood alone hardly feels that one."""
         t = rows.shape[1]
         positions = torch.arange(t, device=rows.device)
         blurred = rows if blurred is None else blurred
@@ -487,7 +500,9 @@ class Understudy(nn.Module):
         this, following = blurred[:, :-1], rows[:, 1:]
         take = lambda x: x.reshape(-1, *x.shape[2:]).index_select(0, where)  # noqa: E731
         heard = take(following)
-        weight = (torch.arange(len(where), device=rows.device) < count).float()
+        there = (torch.arange(len(where), device=rows.device) < count).float()
+        owner = where // (t - 1)  # which take a position belongs to
+        weight = there * (owner < len(rows) // 2) if twins else there
         speech = weight * self.is_semantic(heard[:, 0])
         rows_of = torch.cat(
             (self.lm_head.weight[self.eos][None], self.lm_head.weight[self.first : self.last + 1])
@@ -507,7 +522,8 @@ class Understudy(nn.Module):
             out["hit"] = sum(p[1] for p in pieces) / len(pieces)
         logits = F.linear(taken, rows_of.to(hidden.dtype)).float()
         target = torch.where(heard[:, 0] == self.eos, 0, (heard[:, 0] - self.first + 1).clamp(0, self.size))
-        main = F.cross_entropy(logits, target, reduction="none", label_smoothing=smoothing) * weight
+        main = F.cross_entropy(logits, target, reduction="none", label_smoothing=smoothing)
+        nats, main = main * there, main * weight
         semantic = self.is_semantic(following[..., 0])
         table = self.tower_table(positions[:-1])
         h, extra = hidden, self.extra(this)
@@ -522,9 +538,14 @@ class Understudy(nn.Module):
                 head(take(h)).float(), heard[:, 2 + i], reduction="none", label_smoothing=smoothing
             )
             codes.append((loss * speech).sum() / total)
+            nats = nats + loss * there * self.is_semantic(heard[:, 0])
         ending = weight * (target == 0)
         out["main"], out["codes"] = main.sum() / weight.sum().clamp(min=1), torch.stack(codes)
         out["end"] = ((main * ending).sum() / ending.sum().clamp(min=1)).detach()
+        if twins:
+            true, false = torch.zeros_like(rows[:, 0, 0], dtype=nats.dtype).index_add(0, owner, nats).chunk(2)
+            out["told"] = F.softplus(true - false).mean()
+            out["told_right"] = (true < false).float().mean()
         return out
 
     def save(self, folder) -> None:

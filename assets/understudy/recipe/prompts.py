@@ -275,8 +275,15 @@ PLACES = [
 ]
 
 
-def describe(rng: random.Random, session: dict, pitch: str, whisper: float) -> str:
-    """Words for what the teacher was set to; not every attribute is always mentioned."""
+def opposite(session: dict, pitch: str, other: str) -> tuple[dict, str]:
+    """Session and pitch of a false description: the other pitch, or the other gender."""
+    if other == "gender":
+        return session | {"gender": "f" if session["gender"] == "m" else "m"}, pitch
+    return session, {"low": "high", "high": "low"}[pitch]
+
+
+def describe(rng: random.Random, session: dict, pitch: str, whisper: float, pitch_told: bool = False) -> str:
+    """Words for how a line sounds; not every attribute is always mentioned, pitch if ``pitch_told``."""
     person = rng.choice(PERSON[session["gender"]])
     accent = rng.choice(ACCENT[session["accent"]]) if rng.random() < 0.8 else None
     traits = []
@@ -285,7 +292,7 @@ def describe(rng: random.Random, session: dict, pitch: str, whisper: float) -> s
         "high": ["high voice", "bright, high voice", "light voice"],
         "mid": ["even voice", "clear voice", "ordinary voice"],
     }[pitch]
-    if rng.random() < (0.85 if pitch != "mid" else 0.3):
+    if rng.random() < (0.85 if pitch != "mid" else 0.3) or pitch_told:
         traits.append(rng.choice(low))
     speed = session["speed"]
     pace = (

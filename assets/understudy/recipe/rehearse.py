@@ -66,6 +66,6 @@ np.savez_compressed(
     frames=np.array(frames, np.int32),
     span=np.concatenate(spans),
     trim=np.zeros(len(chosen), np.int32),
-    pitch=rng.normal(150, 30, len(chosen)).astype(np.float16),
+    heard=rng.normal(150, 30, len(chosen)).astype(np.float32),
 )
 print(len(chosen), "lines", sum(frames) * FRAME / 24000 / 3600, "h")

@@ -44,13 +44,13 @@ class Lines:
                 (
                     z["line"],
                     z["frames"],
-                    z["pitch"],
+                    z["heard"],
                     z["trim"],
                     z["span"],
                     unpack10(packed, int(z["frames"].sum()) * books).reshape(-1, books),
                 )
             )
-        self.line, self.frames, pitch, trim, span, self.codes = (
+        self.line, self.frames, heard, trim, span, self.codes = (
             np.concatenate(x) for x in zip(*parts, strict=False)
         )
         self.start = np.concatenate([[0], np.cumsum(self.frames)[:-1]])
@@ -73,15 +73,20 @@ class Lines:
         self.by_session: dict[int, list[int]] = {}
         for i, line in enumerate(self.line):
             self.by_session.setdefault(int(plan.session[line]), []).append(i)
-        pitch = pitch.astype(np.float32)
-        self.pitch = {}
-        means = {s: float(np.mean(pitch[m])) for s, m in self.by_session.items()}
-        for gender in "mf":
-            all_ = [p for s, p in means.items() if plan.sessions[s]["gender"] == gender]
-            low, high = np.quantile(all_, [0.3, 0.7]) if all_ else (0, 0)
-            for s, p in means.items():
-                if plan.sessions[s]["gender"] == gender:
-                    self.pitch[s] = "low" if p < low else "high" if p > high else "mid"
+        self.pitch = self.pitches(heard)
+
+    def pitches(self, heard: np.ndarray) -> list[str]:
+        """low, mid or high for every line: the lowest and the highest quarter of its gender and accent.
+
+        ``heard`` [lines]: pitch in Hz of what the codec makes of the codes, 0 for no voice."""
+        kind = np.array([s["gender"] + s["accent"] for s in self.plan.sessions])
+        kind = kind[self.plan.session[self.line]]
+        out = np.full(len(heard), "mid", object)
+        for k in np.unique(kind):
+            mine = (kind == k) & (heard > 0)
+            low, high = np.quantile(heard[mine], [0.25, 0.75]) if mine.any() else (0, 0)
+            out[mine & (heard < low)], out[mine & (heard > high)] = "low", "high"
+        return out.tolist()
 
     def text(self, i: int) -> str:
         return self.plan.texts[self.line[i]]
@@ -123,7 +128,7 @@ def example(rng: random.Random, lines: Lines, s: int, progress: float = 1.0):
         history = rest[: rng.choice([1, 2, 3])]
     else:
         names = P.NAMES[session["gender"]] if rng.random() < 0.6 else P.ANY
-        character = (rng.choice(names), P.describe(rng, session, lines.pitch[s], lines.whisper(s)))
+        character = (rng.choice(names), P.describe(rng, session, lines.pitch[target], lines.whisper(s)))
         scene = rng.choice(P.PLACES) if rng.random() < 0.4 else None
         if rng.random() < 0.35:
             history = rest[: rng.choice([1, 1, 2])]
@@ -132,6 +137,34 @@ def example(rng: random.Random, lines: Lines, s: int, progress: float = 1.0):
         text, [lines.get(i) for i in voices], [lines.get(i) for i in history], character, scene
     )
     return [*segments, codes, P.END], [*voices, *history, target]
+
+
+def twins(rng: random.Random, lines: Lines, s: int):
+    """A deep or high line as described, and under a false description (deep for high, now and then a man's
+    for a woman's): two examples as above, or None if all lines of the session are in between."""
+    own = [i for i in lines.by_session[s] if lines.pitch[i] != "mid"]
+    if not own:
+        return None
+    session, target = lines.plan.sessions[s], rng.choice(own)
+    name, scene = rng.choice(P.ANY), rng.choice(P.PLACES) if rng.random() < 0.3 else None
+    text, codes = lines.get(target)
+    wording, true = rng.getrandbits(32), (session, lines.pitch[target])
+    false = P.opposite(*true, "gender" if rng.random() < 0.2 else "pitch")
+    return [
+        (
+            [
+                *P.layout(
+                    text,
+                    character=(name, P.describe(random.Random(wording), *v, lines.whisper(s), True)),
+                    scene=scene,
+                ),
+                codes,
+                P.END,
+            ],
+            [target],
+        )
+        for v in (true, false)
+    ]
 
 
 def labels(segments, heard: list[int], lines: Lines, encode, total: int):
@@ -179,6 +212,13 @@ class Builder:
         rows = P.rows(segments, self.encode, self.first, self.books)
         return rows, *labels(segments, heard, self.lines, self.encode, len(rows))
 
+    def pair(self, rng, sessions):
+        """Rows of two examples, the same take truly and falsely described."""
+        while (found := twins(rng, self.lines, rng.choice(sessions))) is None:
+            pass
+        true, (rows, spots, phones) = (self.item(*example) for example in found)
+        return true, (rows, np.full_like(spots, -1), np.full_like(phones, -1))
+
     def batch(self, items, width, rng, blur=0.0, last_only=False):
         size = len(items)
         rows = np.zeros((size, width, 1 + self.books), np.int16)
@@ -210,14 +250,17 @@ class Builder:
 
 
 class Batches:
-    """Batches of a few fixed shapes, about ``tokens`` rows each, made by forked workers."""
+    """Batches of a few fixed shapes, about ``tokens`` rows each, made by forked workers: (arrays, twins).
 
-    def __init__(self, builder, tokens, sessions, workers, blur, progress) -> None:
-        self.builder, self.tokens, self.sessions, self.blur, self.progress = (
+    ``pairs``: share of the batches that are twins, once described characters have joined."""
+
+    def __init__(self, builder, tokens, sessions, workers, blur, pairs, progress) -> None:
+        self.builder, self.tokens, self.sessions, self.blur, self.pairs, self.progress = (
             builder,
             tokens,
             sessions,
             blur,
+            pairs,
             progress,
         )
         context = mp.get_context("fork")
@@ -232,20 +275,38 @@ class Batches:
     def work(self, seed: int) -> None:
         torch.set_num_threads(1)
         rng, rng_np = random.Random(seed), np.random.default_rng(seed)
-        waiting: dict[int, list] = {w: [] for w in WIDTHS}
+        waiting: dict[tuple, list] = {(w, twins): [] for w in WIDTHS for twins in (False, True)}
         while True:
-            item = self.builder.item(*self.builder.one(rng, self.sessions, self.progress.value))
-            width = next((w for w in WIDTHS if w >= len(item[0])), None)
+            # a pair has two rows, so this many of the draws make the wanted share of the batches
+            paired = self.progress.value >= 0.33 and rng.random() < self.pairs / (2 - self.pairs)
+            if paired:
+                items = self.builder.pair(rng, self.sessions)
+            else:
+                items = [self.builder.item(*self.builder.one(rng, self.sessions, self.progress.value))]
+            longest = max(len(item[0]) for item in items)
+            width = next((w for w in WIDTHS if w >= longest), None)
             if width is None:
                 continue
-            waiting[width].append(item)
-            if len(waiting[width]) >= max(1, self.tokens // width):
-                self.q.put(self.builder.batch(waiting[width], width, rng_np, self.blur))
-                waiting[width] = []
+            group = waiting[width, paired]
+            group.append(items)
+            if len(group) * len(items) >= max(1, self.tokens // width) - paired:
+                ordered = [item for side in zip(*group, strict=True) for item in side]  # all true ones first
+                blur = 0.0 if paired else self.blur
+                self.q.put((self.builder.batch(ordered, width, rng_np, blur), paired))
+                group.clear()
 
     def stop(self) -> None:
         for worker in self.workers:
             worker.terminate()
+
+
+def told_exam(builder, sessions, tokens: int):
+    """Twins from sessions never trained on."""
+    rng, pairs = random.Random(7), []
+    while sum(len(true[0]) for true, _ in pairs) < tokens:
+        pairs.append(builder.pair(rng, sessions))
+    items = [item for side in zip(*pairs, strict=True) for item in side]
+    return builder.batch(items, max(len(i[0]) for i in items), np.random.default_rng(7))
 
 
 def exam(builder, sessions, count: int, tokens: int):
@@ -287,15 +348,22 @@ class Trainer:
         for q in self.parameters:
             q.grad = torch.zeros_like(q)
 
-    def losses(self, rows, where, count, blurred, spots, phones, smoothing=0.0):
+    def losses(self, rows, where, count, blurred, spots, phones, smoothing=0.0, twins=False):
         with torch.autocast(
             torch.device(self.device).type, dtype=torch.bfloat16, enabled=self.half, cache_enabled=False
         ):
-            return self.model(rows, where, count, blurred, spots, phones, self.listener, smoothing)
+            return self.model(rows, where, count, blurred, spots, phones, self.listener, smoothing, twins)
 
-    def compute(self, *batch):
+    def drop(self, share: float) -> None:
+        for module in self.model.modules():
+            if hasattr(module, "drop"):
+                module.drop = share
+
+    def compute(self, *batch, twins=False):
+        """Twins differ by a nat or two: neither chance in dropout nor smoothing may come between them."""
         torch._foreach_zero_([q.grad for q in self.parameters])
-        v = self.losses(*batch, smoothing=self.args.smoothing)
+        self.drop(0.0 if twins else self.args.dropout)
+        v = self.losses(*batch, smoothing=0.0 if twins else self.args.smoothing, twins=twins)
         layers = self.model.model.language_model.layers
         balance = sum(layer.mlp.balance for layer in layers)
         loss = (
@@ -304,6 +372,7 @@ class Trainer:
             + 0.01 * balance
             + self.args.phone * v["phone"]
             + self.guide * v["guide"]
+            + (self.args.told * v["told"] if twins else 0.0)
         )
         loss.backward()
         return {k: x.detach() for k, x in v.items()} | {"balance": balance.detach() / len(layers)}
@@ -313,7 +382,7 @@ class Trainer:
         return as_long(rows), as_long(where), torch.tensor(count, device=self.device), *map(as_long, rest)
 
     @torch.no_grad()
-    def measure(self, pairs) -> dict:
+    def measure(self, pairs, told) -> dict:
         self.model.eval()
         total: dict = {}
         for right, wrong in pairs:
@@ -322,25 +391,27 @@ class Trainer:
                 main=a["main"], codes=a["codes"].mean(), wrong=b["main"], phone=a["phone_right"], hit=a["hit"]
             ).items():
                 total.setdefault(k, []).append(float(x))
+        v = self.losses(*self.on_device(*told), twins=True)
         self.model.train()
         out = {k: float(np.mean(v)) for k, v in total.items()}
+        out |= {k: float(v[k]) for k in ("told", "told_right")}
         return out | {"gap": out["wrong"] - out["main"]}
 
-    def __call__(self, *batch):
+    def __call__(self, batch, twins=False):
         if not self.graphs:
-            return self.compute(*self.on_device(*batch))
-        key = tuple(batch[0].shape)
+            return self.compute(*self.on_device(*batch), twins=twins)
+        key = (*batch[0].shape, twins)
         if key not in self.captured:
             fixed = self.on_device(*batch)
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(2):
-                    self.compute(*fixed)
+                    self.compute(*fixed, twins=twins)
             torch.cuda.current_stream().wait_stream(side)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self.pool):
-                values = self.compute(*fixed)
+                values = self.compute(*fixed, twins=twins)
             self.captured[key] = (graph, fixed, values)
         graph, fixed, values = self.captured[key]
         for i, source in enumerate(batch):
@@ -387,6 +458,8 @@ def parse():
         add("--smoothing", type=float, default=0.05),
     )
     add("--guide", type=float, default=1.0), add("--phone", type=float, default=0.5)
+    add("--told", type=float, default=0.3, help="weight of telling a true description from a false one")
+    add("--pairs", type=float, default=0.2, help="share of batches that do so")
     add(
         "--give-up",
         type=float,
@@ -440,16 +513,16 @@ def main() -> None:
     while len(files := found(args.codes)) < args.least and not (Path(args.codes) / "finished").exists():
         time.sleep(0.2)
     builder, aside, sessions, unique = load()
-    pairs = exam(builder, aside, args.exams, args.exam_tokens)
-    batches = Batches(builder, args.tokens, sessions, args.workers, args.blur, position)
+    pairs, told = (
+        exam(builder, aside, args.exams, args.exam_tokens),
+        told_exam(builder, aside, args.exams * args.exam_tokens),
+    )
+    batches = Batches(builder, args.tokens, sessions, args.workers, args.blur, args.pairs, position)
     model = Understudy.load(args.resume) if args.resume else Understudy(config)
     model = model.to(args.device).train()
     listener = torch.nn.Linear(config["text_config"]["hidden_size"], 2 * 178).to(args.device)
     if args.resume and (Path(args.resume) / "listener.pt").exists():
         listener.load_state_dict(torch.load(Path(args.resume) / "listener.pt", map_location=args.device))
-    for module in model.modules():
-        if hasattr(module, "drop"):
-            module.drop = args.dropout
     log(
         f"{sum(q.numel() for q in model.parameters()) / 1e6:.1f} M parameters, "
         f"guided layers {model.model.language_model.guided_layers()}"
@@ -476,13 +549,14 @@ def main() -> None:
 
     def check(note=""):
         nonlocal best
-        m = trainer.measure(pairs)
-        score = m["main"] + 0.2 * m["codes"]
+        m = trainer.measure(pairs, told)
+        score = m["main"] + 0.2 * m["codes"] + 0.2 * m["told"]
         better, best = score < best, min(score, best)
         trainer.guide.fill_(args.guide * min(1.0, max(0.1, 1.5 - m["gap"])))  # fade once it reads by itself
         log(
             f"EXAM {step} {time.time() - started:.0f}s right {m['main']:.3f} wrong {m['wrong']:.3f} "
             f"gap {m['gap']:.3f} codes {m['codes']:.3f} phone {m['phone']:.3f} hit {m['hit']:.3f} "
+            f"told {m['told']:.3f} ({m['told_right']:.2f} right) "
             f"passes {rows_seen / unique:.1f}{' saved' if better else ''}{note}"
         )
         if better:
@@ -504,8 +578,8 @@ def main() -> None:
         for optim in optims:
             for group in optim.param_groups:
                 group["lr"] = rate
-        batch = batches.q.get()
-        values = trainer(*batch)
+        batch, paired = batches.q.get()
+        values = trainer(batch, paired)
         norm = torch.nn.utils.clip_grad_norm_(trainer.parameters, 1.0)
         for optim in optims:
             optim.step()
@@ -545,7 +619,9 @@ def main() -> None:
                 batches.stop()
                 files = now
                 builder, aside, sessions, unique = load()
-                batches = Batches(builder, args.tokens, sessions, args.workers, args.blur, position)
+                batches = Batches(
+                    builder, args.tokens, sessions, args.workers, args.blur, args.pairs, position
+                )
                 log(f"further lines joined at {elapsed:.0f} s")
     batches.stop()
     check(" at the end")
