@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import platform
+import threading
 import time
 from types import ModuleType
 
@@ -23,6 +24,8 @@ from engine.noise import BLOCK_FRAMES, WORD, NoiseBlocks
 from engine.sampling import TakeKnobs
 
 BLOCK_ROWS = 16  # rows of a prompt that read the weights together
+PATIENCE_S = 2.0  # loops that are fetched from a cache are there by then
+COMPILING = "compiling the loops of this CPU; that takes about 15 s, the first time only"
 ALIGNED = 32  # numbers: where a matrix may begin, whole cache lines of float32 and float16
 
 Array = np.ndarray
@@ -45,10 +48,14 @@ def host_weights(model: Drama3Model) -> HostWeights | None:
     if loops is None:
         log.warning("a decode step on this CPU is one of plain layers, nine times slower, because %s", why)
         return None
-    log.info("preparing the decode step on this CPU; the first time that takes about 15 s")
-    began = time.perf_counter()
-    weights = HostWeights(model, loops)
-    weights.warm_up()
+    began, weights = time.perf_counter(), HostWeights(model, loops)
+    told = threading.Timer(PATIENCE_S, log.warning, [COMPILING])
+    told.daemon = True
+    told.start()
+    try:
+        weights.warm_up()
+    finally:
+        told.cancel()
     log.info("a decode step on this CPU is compiled; ready after %.1f s", time.perf_counter() - began)
     return weights
 

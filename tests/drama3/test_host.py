@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 
 from engine.drama3.compiled import compiled_loops, why_plain
 from engine.drama3.config import Drama3Config
-from engine.drama3.host import HostStep, HostWeights, host_weights, hostable
+from engine.drama3.host import COMPILING, HostStep, HostWeights, host_weights, hostable
 from engine.drama3.model import Drama3Model, TakeState
 from engine.drama3.weights import load_model
 from engine.noise import NoiseBlocks
@@ -256,3 +257,13 @@ def test_where_no_cache_can_be_written_the_loops_are_compiled_all_the_same(tmp_p
         [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, **home}, capture_output=True, text=True
     )
     assert (done.stdout, done.returncode) == ("1.0\n", 0), done.stderr
+
+
+@pytest.mark.parametrize(("patience", "told"), [(0.0, True), (60.0, False)])
+def test_a_wait_for_the_compiler_is_told_while_it_lasts(model, monkeypatch, patience, told):
+    seen = threading.Event()
+    monkeypatch.setattr("engine.drama3.host.PATIENCE_S", patience)
+    monkeypatch.setattr("engine.drama3.host.log.warning", lambda text: text == COMPILING and seen.set())
+    monkeypatch.setattr(HostWeights, "warm_up", lambda self: seen.wait(5.0 if told else 0.0))
+    assert host_weights(model)
+    assert seen.is_set() == told
