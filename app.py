@@ -5,6 +5,7 @@ python app.py      or  ./run  without a command
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -91,6 +92,8 @@ def main() -> None:
     page = build(stage, f"**{engine.family.name}** performs here. {choice.why}", scenes)
     page.queue(max_size=64)
     try:
+        gc.collect()
+        gc.freeze()  # what is loaded stays: collecting among it stopped everything for up to 0.2 s
         page.launch(
             **LOOKS,
             max_file_size="20mb",

@@ -214,6 +214,8 @@ def test_a_phone_shows_the_scene_without_sideways_scrolling(visit, driver):
         page.wait(lambda: shown(page, ".tr-memory-line"))
         page.press("#stop-scene")
         assert wide(page) <= 0
+        margin = "return getComputedStyle(document.querySelector('.tr-line')).scrollMarginBottom"
+        assert page.js(margin) == "80px"  # the bar at the foot of the page lies over so much
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
