@@ -44,6 +44,14 @@ def ratios(names: list[str], samples: Samples) -> dict[str, float]:
     return {name: ratio(name, samples) for name in names}
 
 
+def medians(samples: Samples) -> dict[str, dict[str, float]]:
+    """What a bench publishes as its medians."""
+    return {
+        name: {metric: float(np.median(values)) for metric, values in metrics.items()}
+        for name, metrics in samples.items()
+    }
+
+
 def slope(name: str, samples: Samples) -> float:
     """The slope called "metric by unit": of the metric, for one more `unit`, over the variants "unit N"."""
     metric, unit = name.split(" by ")

@@ -33,9 +33,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench import full_size
-from bench.check import ratios
+from bench.check import Samples, medians, ratios
 from bench.floor import device_ms
-from bench.report import last_line, median_p95
+from bench.report import last_line, show
 from bench.step import CUDA, WARM_UP, pretend
 from bench.takes import performed, request
 from engine import stepping
@@ -54,8 +54,6 @@ ROWS = 1024
 WAITING = 4  # chunks in the queue where one runs always: more than a step takes
 WHOLE_FRAMES = 256
 LENGTHS = (20, 37, 61, 100, 150)  # frames of the takes that are counted
-
-Samples = dict[str, dict[str, list[float]]]
 
 
 @functools.cache
@@ -254,10 +252,7 @@ def main() -> None:
             "rows": ROWS,
             "schedule": SCHEDULE,
             "ratios": ratios(names_of_ratios(), samples),
-            "medians": {
-                name: {metric: float(np.median(values)) for metric, values in metrics.items()}
-                for name, metrics in samples.items()
-            },
+            "medians": medians(samples),
             "samples": samples,
         }
     )
@@ -267,13 +262,6 @@ def names_of_ratios() -> list[str]:
     names = [f"step_ms {way} {size} / alone" for size in BESIDE for way in ("beside", "take", "always")]
     names += ["frames decoded / heard", "frames computed / heard", "frame_ms whole / chunk 32"]
     return names + [f"first_pcm_ms first {first} / first {FIRST[0]}" for first in FIRST[1:]]
-
-
-def show(samples: Samples) -> None:
-    for name, metrics in samples.items():
-        for metric, values in metrics.items():
-            median, p95 = median_p95(values)
-            print(f"  {name:<12} {metric:<14} median {median:9.3f}   p95 {p95:9.3f}   of {len(values)}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
+from engine.drama3 import weights
 from engine.drama3.codec import Codec
 from engine.drama3.codec_config import CodecConfig
 from engine.drama3.config import Drama3Config, QuantizationConfig, TextConfig, TowerConfig
@@ -47,13 +48,7 @@ def config(num_layers: int = 40) -> Drama3Config:
 
 def outline(num_layers: int = 40) -> Drama3Model:
     """The model without its weights: bfloat16 but for its experts, on no device."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        with torch.device("meta"):
-            return Drama3Model(config(num_layers))
-    finally:
-        torch.set_default_dtype(before)
+    return weights.outline(config(num_layers), torch.bfloat16)
 
 
 def model(device: torch.device, num_layers: int = 40, seed: int = 0) -> Drama3Model:

@@ -26,8 +26,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.check import ratios, slopes
-from bench.report import last_line, median_p95
+from bench.check import Samples, ratios, slopes
+from bench.report import last_line, show
 from bench.takes import LINE, clip, engine_of, performed, random_codes, request
 from engine.engine import Engine
 from engine.take import Spoken, TakeRequest
@@ -40,8 +40,6 @@ VARIANTS = {
 CYCLE, OLDER = 40, 30  # lines of a cycle; turns that its first line finds
 NEW_CLIP, FRESH = 24, 32  # lines of a cycle before which the voice changes, and all is dropped
 FLAT = 1.02
-
-Samples = dict[str, dict[str, list[float]]]
 
 
 def starts(engine: Engine, rounds: int) -> Samples:
@@ -117,12 +115,6 @@ class Scene:
                     flush=True,
                 )
         return samples
-
-
-def show(samples: Samples) -> None:
-    for name, metrics in samples.items():
-        for metric, values in metrics.items():
-            print("{:<16} {:<14} median {:10.3f}   p95 {:10.3f}".format(name, metric, *median_p95(values)))
 
 
 def figures(samples: Samples) -> tuple[dict[str, float], dict[str, float]]:

@@ -28,6 +28,14 @@ def median_p95(samples: Sequence[float]) -> tuple[float, float]:
     return float(np.median(samples)), float(np.percentile(samples, 95))
 
 
+def show(samples: dict[str, dict[str, list[float]]]) -> None:
+    """Print every metric of every variant."""
+    for name, metrics in samples.items():
+        for metric, values in metrics.items():
+            median, p95 = median_p95(values)
+            print(f"  {name:<16} {metric:<16} median {median:10.3f}   p95 {p95:10.3f}   of {len(values)}")
+
+
 def facts() -> dict[str, Any]:
     """Where and with what a bench ran."""
     return {

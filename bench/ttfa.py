@@ -17,21 +17,18 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.check import ratios
-from bench.report import last_line, median_p95
+from bench.check import Samples, medians, ratios
+from bench.report import last_line, show
 from bench.takes import clip, engine_of, performed, request
 from engine.engine import Engine
 from engine.take import Audio
 
 WARM_UP = 2  # rounds: kernels compile, graphs are captured
 STATES = ("cold clip", "codes cached", "prefix cached")
-
-Samples = dict[str, dict[str, list[float]]]
 
 
 def starts(engine: Engine, rounds: int) -> Samples:
@@ -80,18 +77,13 @@ def main() -> None:
     args = options.parse_args()
     engine = engine_of(args.model)
     samples = starts(engine, args.rounds) | stops(engine, args.stops)
-    for name, metrics in samples.items():
-        for metric, values in metrics.items():
-            print("{:<16} {:<16} median {:8.1f}   p95 {:8.1f}".format(name, metric, *median_p95(values)))
+    show(samples)
     names = [f"first_pcm_ms {name} / prefix cached" for name in STATES[:2]]
     last_line(
         {
             "model": engine.family.name,
             "ratios": ratios(names, samples),
-            "medians": {
-                name: {metric: float(np.median(values)) for metric, values in metrics.items()}
-                for name, metrics in samples.items()
-            },
+            "medians": medians(samples),
             "samples": samples,
         }
     )

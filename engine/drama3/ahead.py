@@ -22,7 +22,8 @@ from triton.runtime.jit import JITFunction
 from engine.drama3 import kernels
 from engine.drama3.config import Drama3Config
 from engine.drama3.fused import FusedStep
-from engine.drama3.model import Drama3Model, TakeState
+from engine.drama3.model import TakeState
+from engine.drama3.weights import outline
 from engine.noise import BLOCK_FRAMES
 from engine.sampling import TakeKnobs
 
@@ -47,13 +48,7 @@ class AbsentGpu:
 
 def launch_all(config: Drama3Config, max_frames: int, prompt_rows: int = 60) -> None:
     """Every launch of a step and a prefill, as `FrameDesk` makes them in bfloat16."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        with META:
-            model = Drama3Model(config)
-    finally:
-        torch.set_default_dtype(before)
+    model = outline(config, torch.bfloat16)
     draws, candidates = config.tower.num_codebooks + 1, len(config.candidate_ids)
     knobs = TakeKnobs.of(1.0, None, 1.0, META)
     state = TakeState.open(model, model.max_rows, max_frames, knobs, noise=None)

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from engine.drama3.codec import Codec
 from engine.drama3.config import Drama3Config
 from engine.drama3.host import HostStep, host_weights
-from engine.drama3.model import TakeState
+from engine.drama3.model import Drama3Model, TakeState
 from engine.drama3.rows import layout_rows
 from engine.drama3.weights import load_model
 from engine.family import Capabilities, Piece, PromptSize
@@ -51,7 +51,14 @@ class Drama3Family:
     """
 
     def __init__(
-        self, name: str, revision: str, config: Drama3Config, model, codec: Codec, tokenizer: Tokenizer
+        self,
+        name: str,
+        revision: str,
+        config: Drama3Config,
+        model: Drama3Model,
+        codec: Codec,
+        tokenizer: Tokenizer,
+        folder: Path | None = None,
     ) -> None:
         self.name, self.revision = name, revision
         self.config, self.model, self.codec, self.tokenizer = config, model, codec, tokenizer
@@ -68,7 +75,7 @@ class Drama3Family:
         self.lookahead = 1 if model.device.type == "cuda" else 0
         self._desks: tuple[FrameDesk, CodecDesk] | None = None
         self._desks_lock = threading.Lock()
-        self.folder: Path | None = None
+        self.folder = folder
         self.specials = tuple(
             token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special
         )
@@ -97,9 +104,8 @@ class Drama3Family:
             )
         dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
         torch.backends.cudnn.allow_tf32 = False  # ten bits are too few for a waveform
-        family = cls(name, revision, config, load_model(folder, config, device, dtype), codec, tokenizer)
-        family.folder = folder
-        return family
+        model = load_model(folder, config, device, dtype)
+        return cls(name, revision, config, model, codec, tokenizer, folder)
 
     def prepare(self, major: int, minor: int) -> None:
         if self.folder and importlib.util.find_spec("triton"):

@@ -21,7 +21,7 @@ from engine.drama3.codec import Codec
 from engine.drama3.codec_layers import Ring, fresh_carries
 from engine.drama3.model import Drama3Model, PrefixState, TakeState
 from engine.family import Piece, Sound
-from engine.noise import BLOCK_FRAMES, exponential, seed_words
+from engine.noise import BLOCK_FRAMES, NoiseBlocks
 from engine.sampling import TakeKnobs
 from engine.vocoder import SCHEDULE
 
@@ -116,8 +116,8 @@ class DeskTake:
 
     def __init__(self, desk: FrameDesk, piece: Piece) -> None:
         self.desk, self.state = desk, desk.state
-        self._seed = seed_words(piece.seed, desk.model.device)
-        self._piece = torch.tensor(piece.index, dtype=torch.int64, device=desk.model.device)
+        draws, candidates = desk.noise.shape[1:]
+        self.noise_block = NoiseBlocks(piece.seed, piece.index, draws, candidates, desk.model.device).made
         self._told: dict[int, torch.cuda.Event] = {}
         self._begun = False
         sampling = piece.sampling
@@ -147,11 +147,6 @@ class DeskTake:
         self._told[frame] = torch.cuda.Event()
         self._told[frame].record()
         state.num_rows, state.num_frames = state.num_rows + 1, frame + 1
-
-    def noise_block(self, frame: int) -> Tensor:
-        """[block frames, draws, candidates] float32: the noise from `frame` on."""
-        numbers = torch.arange(frame, frame + BLOCK_FRAMES, device=self._seed.device)
-        return exponential(self._seed, numbers, *self.desk.noise.shape[1:], self._piece)
 
     def status(self, frame: int) -> tuple[bool, bool]:
         """(ended, finite) of a queued frame; the host waits here for it, not for the one behind it."""

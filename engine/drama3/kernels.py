@@ -475,8 +475,9 @@ def _choice(logits, slot, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
     score = tl.load(logits + e, mask=e < E, other=-float("inf"))
     short: tl.constexpr = score.dtype == tl.bfloat16  # 16 bits of score and 16 of index are one word
     score = score.to(tl.float32)
-    key = (_ordered(score) & -0x10000) | (EP - 1 - e)
-    if not short:
+    if short:
+        key = (_ordered(score) & -0x10000) | (EP - 1 - e)
+    else:
         key = (_ordered(score).to(tl.int64) << 32) | (EP - 1 - e).to(tl.int64)
     first = tl.max(score, 0)
     kept, expert, mine = 0.0, 0, 0.0

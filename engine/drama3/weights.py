@@ -25,6 +25,12 @@ CODEC = "codec"  # files of this stem are the codec's
 FLOATS = {"F32", "F16", "BF16"}
 
 
+def outline(config: Drama3Config, dtype: torch.dtype) -> Drama3Model:
+    """The model without its weights, on the meta device, in `dtype` but for what has a type of its own."""
+    with _default_dtype(dtype), torch.device("meta"):
+        return Drama3Model(config)
+
+
 def load_model(folder: Path, config: Drama3Config, device: torch.device, dtype: torch.dtype) -> Drama3Model:
     """The model of `folder`, computing in `dtype` on `device`.
 
@@ -33,9 +39,7 @@ def load_model(folder: Path, config: Drama3Config, device: torch.device, dtype: 
     files = _files(folder)
     where = _keys(files)
     fused = any(key.endswith(".mlp.experts.gate_up_proj") for key in where)
-    with _default_dtype(dtype), torch.device("meta"):
-        model = Drama3Model(config)
-    model.to_empty(device=device)
+    model = outline(config, dtype).to_empty(device=device)
     wanted = dict(model.slots(fused))
     unknown = sorted(where.keys() - wanted.keys() - {HEAD})
     missing = sorted((wanted.keys() | {HEAD}) - where.keys())

@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,22 @@ def driver(tmp_path_factory) -> Iterator[Any]:
     browser.set_script_timeout(PATIENCE_S)
     yield browser
     browser.quit()
+
+
+@pytest.fixture
+def phone(driver) -> Callable[[int, int], AbstractContextManager[None]]:
+    """`with phone(width, height)`: the browser shows pages as a phone of that size does."""
+
+    @contextmanager
+    def shown(width: int, height: int) -> Iterator[None]:
+        screen = {"width": width, "height": height, "deviceScaleFactor": 2, "mobile": True}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        try:
+            yield
+        finally:
+            driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    return shown
 
 
 @pytest.fixture

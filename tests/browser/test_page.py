@@ -143,19 +143,13 @@ def test_a_chosen_take_brings_its_card_and_files(visit):
     page.wait(lambda: '"11"' in page.text("#card"))
 
 
-def test_a_phone_shows_the_page_without_sideways_scrolling(visit, driver):
-    driver.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": 360, "height": 780, "deviceScaleFactor": 2, "mobile": True},
-    )
-    try:
+def test_a_phone_shows_the_page_without_sideways_scrolling(visit, phone):
+    with phone(360, 780):
         page = visit()
         page.press("#perform")
         page.wait(lambda: "seed" in table(page))
         wide = page.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0
-    finally:
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_every_control_has_a_name_for_a_screen_reader(visit):

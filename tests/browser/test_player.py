@@ -358,26 +358,22 @@ def test_trouble_in_the_middle_plays_what_was_made_and_tells(page):
     assert page.text(".tr-detail").startswith("The graphics card")
 
 
-def test_it_fits_a_phone_and_answers_the_keyboard(page):
+def test_it_fits_a_phone_and_answers_the_keyboard(page, phone):
     page.driver.set_window_size(500, 800)  # the narrowest a window gets; the page is narrowed further below
     try:
-        page.driver.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True},
-        )
-        page.open(record=False).perform(sends("a", known_noise(0.3, 13)))
-        page.reaches("ended")
-        assert page.js("return document.documentElement.scrollWidth") <= 360
-        button = page.element(".tr-button")
-        assert button.get_attribute("aria-label") == "Play again"
-        assert button.is_enabled()
-        page.js("document.querySelector('.tr-button').focus()")
-        button.send_keys("\ue007")  # Enter
-        page.reaches("playing")
-        assert button.get_attribute("aria-label") == "Pause"
-        assert page.js("return document.querySelector('.tr-words').getAttribute('aria-live')") == "polite"
+        with phone(360, 740):
+            page.open(record=False).perform(sends("a", known_noise(0.3, 13)))
+            page.reaches("ended")
+            assert page.js("return document.documentElement.scrollWidth") <= 360
+            button = page.element(".tr-button")
+            assert button.get_attribute("aria-label") == "Play again"
+            assert button.is_enabled()
+            page.js("document.querySelector('.tr-button').focus()")
+            button.send_keys("\ue007")  # Enter
+            page.reaches("playing")
+            assert button.get_attribute("aria-label") == "Pause"
+            assert page.js("return document.querySelector('.tr-words').getAttribute('aria-live')") == "polite"
     finally:
-        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.driver.set_window_size(1280, 900)
 
 

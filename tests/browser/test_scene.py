@@ -202,12 +202,8 @@ def test_candidates_are_heard_blind_and_the_chosen_one_is_cast(visit):
     page.wait(lambda: shown(page, ".tr-take-facts-line"))
 
 
-def test_a_phone_shows_the_scene_without_sideways_scrolling(visit, driver):
-    driver.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": 390, "height": 780, "deviceScaleFactor": 2, "mobile": True},
-    )
-    try:
+def test_a_phone_shows_the_scene_without_sideways_scrolling(visit, phone):
+    with phone(390, 780):
         page = visit()
         click(page, ".tr-open", 2)
         page.press("#perform-scene")
@@ -216,8 +212,6 @@ def test_a_phone_shows_the_scene_without_sideways_scrolling(visit, driver):
         assert wide(page) <= 0
         margin = "return getComputedStyle(document.querySelector('.tr-line')).scrollMarginBottom"
         assert page.js(margin) == "80px"  # the bar at the foot of the page lies over so much
-    finally:
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_every_control_has_a_name_for_a_screen_reader(visit):

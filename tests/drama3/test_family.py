@@ -257,3 +257,15 @@ class TestCues:
     def test_the_key_is_true_or_false(self, folder):
         edit(folder / "config.json", performs_cues="no")
         assert "performs_cues is 'no'; it must be true or false" in refusal(folder)
+
+
+def test_kernels_are_compiled_ahead_in_a_process_of_their_own(tiny_family, monkeypatch):
+    started = []
+    monkeypatch.setattr("engine.drama3.family.subprocess.Popen", lambda script, **_: started.append(script))
+    monkeypatch.setattr("engine.drama3.family.importlib.util.find_spec", lambda name: None)
+    tiny_family.prepare(12, 0)
+    assert not started  # a torch without Triton has nothing to compile
+    monkeypatch.setattr("engine.drama3.family.importlib.util.find_spec", lambda name: name)
+    tiny_family.prepare(12, 0)
+    ((_, *script),) = started
+    assert script == ["-m", "engine.drama3.ahead", str(tiny_family.folder.resolve()), "120"]
