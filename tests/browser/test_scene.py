@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import soundfile as sf
 
 import app
+from engine.take import Audio
 from web import gpu
 from web.handlers import Stage
 from web.queue import Gate
@@ -100,8 +103,16 @@ def test_a_performed_scene_is_heard_as_its_mix_holds_it_and_lights_line_after_li
     assert page.js("return document.querySelectorAll('.tr-is-heard').length") == 0
 
 
-def test_stop_silences_the_scene_and_keeps_what_was_heard(visit):
+def test_stop_silences_the_scene_and_keeps_what_was_heard(visit, theatre, monkeypatch):
     page = visit(LONG)
+    perform = theatre.main.perform
+
+    def slowly(wanted):  # so that a take is under way whenever the stop comes
+        for event in perform(wanted):
+            yield event
+            time.sleep(0.5 * isinstance(event, Audio))
+
+    monkeypatch.setattr(theatre.main, "perform", slowly)
     page.press("#perform-scene")
     page.wait(lambda: page.js("return window.lit.filter(Boolean)"))
     page.press("#stop-scene")
