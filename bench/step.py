@@ -204,7 +204,7 @@ def variants_of(family: Drama3Family, args: argparse.Namespace) -> dict[str, Cal
     """The ways to step that were asked for: each times steps behind so many rows."""
     model, variants = family.model, {}
     if fusible(CUDA):
-        variants["kernels"] = lambda rows: steps_at(family.desks()[0], rows, args.steps)
+        variants["kernels"] = lambda rows: steps_at(family.desks().frames, rows, args.steps)
     if args.plain:
         plain = FrameDesk(model, SLOW_STEPS + WARM_UP, False)
         variants["plain"] = lambda rows: steps_at(plain, rows, SLOW_STEPS)

@@ -20,6 +20,7 @@ SAMPLING = Sampling()
 def engine_of(name: str) -> Engine:
     """The engine with a named model; `full-size` is the random checkpoint on the GPU."""
     family = full_size.family(torch.device("cuda")) if name == "full-size" else load_family(name)
+    family.warm()
     return Engine(family)
 
 

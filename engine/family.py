@@ -118,6 +118,9 @@ class Family(Protocol):
         """Begin, beside everything else, what a GPU of this compute capability needs before its first take
         and can be done without it."""
 
+    def warm(self) -> None:
+        """Make ready, where the takes will be performed, what the first of them would wait for."""
+
     def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
         """Raise RequestError where words, codes or names of a request break this family's rules."""
 

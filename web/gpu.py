@@ -304,6 +304,7 @@ def _platform_trouble(problem: Exception) -> Trouble:
 
 def _rehearse() -> None:
     """Two short takes, the first to warm up; then one line about the machine in the log."""
+    _house.engine.family.warm()
     for _ in range(2):
         *_, last = play("perform", REHEARSAL)
     name = _house.engine.family.name

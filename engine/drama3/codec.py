@@ -100,14 +100,17 @@ class Codec(nn.Module):
         The end is padded with silence to a whole frame. Raises ValueError for anything but one
         channel of at least one finite sample.
         """
-        rows = self._checked_samples(samples)
+        rows, carries = self.checked_samples(samples), self.encoder_carries(BLOCK_FRAMES)
         with torch.no_grad():
-            encoder = fresh_carries(self.encoder, BLOCK_FRAMES)
-            carries = encoder | fresh_carries(self.downsample, BLOCK_FRAMES)
             blocks = rows.split(BLOCK_FRAMES * self.hop)
-            return torch.cat([self._encode_block(block, carries, trace) for block in blocks], 1)
+            return torch.cat([self.encode_block(block, carries, trace) for block in blocks], 1)
 
-    def _encode_block(self, rows: Tensor, carries: Carries, trace: Trace | None) -> Tensor:
+    def encoder_carries(self, block_frames: int) -> Carries:
+        """What a clip leaves behind between blocks of at most so many frames; fresh, it is silence."""
+        return fresh_carries(self.encoder, block_frames) | fresh_carries(self.downsample, block_frames)
+
+    def encode_block(self, rows: Tensor, carries: Carries, trace: Trace | None = None) -> Tensor:
+        """Codes [num_codebooks, f] int64 of the next samples [f * hop, 1] of a clip."""
         latent = self.encoder(rows, carries)
         note(trace, "encoder_output", latent)
         latent = self.downsample(latent, carries)
@@ -154,7 +157,7 @@ class Codec(nn.Module):
             context = min(left_context, start)
             yield self.decode(codes[:, start - context : end])[context * self.hop :]
 
-    def _checked_samples(self, samples: np.ndarray | Tensor) -> Tensor:
+    def checked_samples(self, samples: np.ndarray | Tensor) -> Tensor:
         """Samples as [whole frames * hop, 1] float32 on the codec's device."""
         if not isinstance(samples, Tensor):
             samples = torch.tensor(np.asarray(samples))

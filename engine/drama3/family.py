@@ -35,7 +35,7 @@ from prompts.drama3 import Described, directed, layout
 from prompts.text import PromptError
 
 if TYPE_CHECKING:
-    from engine.drama3.graphs import CodecDesk, FrameDesk
+    from engine.drama3.graphs import Desks
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_PROMPT_ROWS = 8192
@@ -73,7 +73,7 @@ class Drama3Family:
         self.max_piece_frames = min(MAX_PIECE_FRAMES, model.max_rows // 2)
         self.prefixes = PrefixCache(PREFIX_BYTES[model.device.type])
         self.lookahead = 1 if model.device.type == "cuda" else 0
-        self._desks: tuple[FrameDesk, CodecDesk] | None = None
+        self._desks: Desks | None = None
         self._desks_lock = threading.Lock()
         self.folder = folder
         self.specials = tuple(
@@ -113,6 +113,11 @@ class Drama3Family:
             script = [sys.executable, "-m", module, str(self.folder.resolve()), f"{major}{minor}"]
             subprocess.Popen(script, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
+    def warm(self) -> None:
+        if self.on_gpu:
+            for desk in self.desks():
+                desk.warm()
+
     def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
         """Raise PromptError for words that can't be performed."""
         words.check_line(text, self.specials)
@@ -137,7 +142,7 @@ class Drama3Family:
         return directed(text, direction)
 
     def encode(self, samples: np.ndarray) -> np.ndarray:
-        return self.codec.encode(torch.from_numpy(samples)).cpu().numpy()
+        return self.desks().encoder.encode(samples) if self.on_gpu else self.codec.encode(samples).numpy()
 
     def forget(self) -> int:
         return self.prefixes.clear()
@@ -169,19 +174,22 @@ class Drama3Family:
         """Whether there is a card to work on; weights alone may lie on "cuda" before a hosted GPU is lent."""
         return self.model.device.type == "cuda" and torch.cuda.is_available()
 
-    def desks(self) -> tuple[FrameDesk, CodecDesk]:
+    def desks(self) -> Desks:
         """What a GPU keeps ready. Made at the first take: on a hosted GPU only a worker has a card."""
-        from engine.drama3.graphs import CodecDesk, FrameDesk, fusible  # late: a CPU needs no graphs
+        from engine.drama3 import graphs  # late: a CPU needs no graphs
 
         with self._desks_lock:
             if self._desks is None:
-                frames = FrameDesk(self.model, self.max_piece_frames, fusible(self.model.device))
-                self._desks = frames, CodecDesk(self.codec)
+                fused = graphs.fusible(self.model.device)
+                frames = graphs.FrameDesk(self.model, self.max_piece_frames, fused)
+                self._desks = graphs.Desks(
+                    frames, graphs.CodecDesk(self.codec), graphs.EncoderDesk(self.codec)
+                )
             return self._desks
 
     def open(self, piece: Piece, num_rows: int) -> FrameState:
         """The piece's state: at the desk if there is one and it is free, else in buffers of its own."""
-        if self.on_gpu and (take := self.desks()[0].sit(piece)):
+        if self.on_gpu and (take := self.desks().frames.sit(piece)):
             return take
         sampling, device = piece.sampling, self.model.device
         knobs = TakeKnobs.of(sampling.temperature, sampling.top_k, sampling.top_p, device)
@@ -197,7 +205,7 @@ class Drama3Family:
         return NoiseBlocks(piece.seed, piece.index, self.num_codebooks + 1, candidates, self.model.device)
 
     def vocoder(self) -> Vocoder:
-        return (self.on_gpu and self.desks()[1].sit()) or ThreadVocoder(self.codec.stream())
+        return (self.on_gpu and self.desks().codec.sit()) or ThreadVocoder(self.codec.stream())
 
 
 def load_tokenizer(folder: Path, config: Drama3Config) -> Tokenizer:

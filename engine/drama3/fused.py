@@ -65,10 +65,6 @@ class FusedStep:
         self.row[:-1] = state.row[0]
         self.row[-1:] = self.model.backbone.is_semantic(state.row)
 
-    def carried(self) -> tuple[Tensor, ...]:
-        """The buffers of its own that one frame hands to the next."""
-        return self.rings, self.row
-
     def __call__(self) -> None:
         """Queue one frame."""
         self._draw_main()

@@ -1,4 +1,4 @@
-"""What one GPU keeps ready for takes: fixed buffers, the decode step and the codec as CUDA graphs.
+"""What one GPU keeps ready for takes: fixed buffers, and prompt, decode step and codec as CUDA graphs.
 
 A graph replays the same kernels on the same addresses, so everything a step touches is made once: the state
 of a take with room for the longest one, a block of noise, a pinned log for the host. A take borrows them
@@ -12,13 +12,15 @@ waits for the other's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from engine.drama3.codec import Codec
-from engine.drama3.codec_layers import Ring, fresh_carries
+from engine.drama3.codec_layers import fresh_carries
 from engine.drama3.model import Drama3Model, PrefixState, TakeState
 from engine.family import Piece, Sound
 from engine.noise import BLOCK_FRAMES, NoiseBlocks
@@ -32,6 +34,33 @@ except ImportError:  # a build of torch without Triton, as for CPUs: the plain l
     FusedStep = None
 
 BUCKETS = (1024, 2048, 4096, 8192)  # cached rows that a graph of plain layers reads, and then all of them
+BLOCKS = (64, 128, 256)  # prompt rows that one graph reads; a prompt comes in parts of at most 256
+WARM_BUCKETS = BUCKETS[:2]
+CLIP_FRAMES = 64  # of a clip are encoded together: 3 s of S2-Pro, whose 700 launches would take 35 ms
+
+
+class Graphs:
+    """Work that is captured by its second run. The first one runs as it comes: that is no slower than to
+    capture it, and readies what a capture may not (kernels are compiled, libraries take their workspaces).
+    """
+
+    def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
+        self._stream = stream
+        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs: dict[Hashable, torch.cuda.CUDAGraph | None] = {}
+
+    def play(self, key: Hashable, work: Callable[[], None]) -> None:
+        """Queue `work`, which does the same on the same buffers whenever it has this key."""
+        if key not in self._graphs:
+            self._graphs[key] = None
+            work()
+            return
+        if self._graphs[key] is None:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, self._pool, self._stream, capture_error_mode="thread_local"):
+                work()
+            self._graphs[key] = graph
+        self._graphs[key].replay()
 
 
 class FrameDesk:
@@ -42,15 +71,29 @@ class FrameDesk:
         draws, candidates = c.tower.num_codebooks + 1, len(model.candidates)
         self.model = model
         self.noise = torch.zeros(BLOCK_FRAMES, draws, candidates, device=device)
+        self.block = torch.zeros(max(BLOCKS), 1 + c.tower.num_codebooks, dtype=torch.int64, device=device)
+        self.count = torch.zeros(1, dtype=torch.int64, device=device)
         knobs = TakeKnobs.of(1.0, None, 1.0, device)
         self.state = TakeState.open(model, model.max_rows, max_frames, knobs, noise=None)
         self.log = torch.zeros(self.state.log.shape, dtype=torch.int64, pin_memory=True)
         self.free = threading.Lock()
         self._fused = FusedStep(model, self.state, self.noise) if fused else None
+        self.reads_blocks = fused  # the plain layers look at their routers' choice, which no graph can
         for layer in model.backbone.layers if fused else ():
             layer.experts.experts.grouped_kernel = experts_grouped
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs = Graphs()
+
+    @torch.inference_mode()
+    def warm(self) -> None:
+        """Capture what the first takes would wait for: a step, and blocks of every size among few rows."""
+        with self.free:
+            for window in WARM_BUCKETS * 2:
+                self.state.last.fill_(0)  # what is left behind here, the next take forgets
+                self.replay(window - 1)
+                for size in BLOCKS if self.reads_blocks else ():
+                    for first in (False, True)[: 1 + (window == BUCKETS[0])]:
+                        self._read(size, size, first, window)
+            torch.cuda.current_stream().synchronize()
 
     def sit(self, piece: Piece) -> DeskTake | None:
         """The piece's take at this desk, or None while another one is at it."""
@@ -62,40 +105,32 @@ class FrameDesk:
 
     def replay(self, num_rows: int) -> None:
         """Queue a frame behind `num_rows` known rows."""
-        bucket = self._bucket(num_rows)
-        if bucket not in self._graphs:
-            self._graphs[bucket] = self._captured(bucket)
-        self._graphs[bucket].replay()
-
-    def _bucket(self, num_rows: int) -> int:
         if self._fused:  # its attention reads live rows only
-            return self.model.max_rows
-        return next((bucket for bucket in BUCKETS if num_rows < bucket), self.model.max_rows - 1)
+            self._graphs.play("step", self._fused)
+        else:
+            bucket = next((bucket for bucket in BUCKETS if num_rows < bucket), self.model.max_rows)
+            bucket = min(bucket, self.model.max_rows - 1)  # the frame itself is one row more
+            self._graphs.play(bucket, lambda: self.state.draw_frame(self._noise_of_frame(), bucket))
 
-    def _captured(self, bucket: int) -> torch.cuda.CUDAGraph:
-        """Capture a step. Running it to warm up would change the take under way, so its state is put back."""
-        step = self._fused or (lambda: self.state.draw_frame(self._noise_of_frame(), bucket))
-        graph, kept = torch.cuda.CUDAGraph(), [part.clone() for part in self._written()]
-        torch.cuda.synchronize()
-        side = torch.cuda.Stream()
-        with torch.cuda.stream(side):
-            step()
-            side.synchronize()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            step()
-        for part, was in zip(self._written(), kept, strict=True):
-            part.copy_(was)
-        return graph
+    def read(self, rows: Tensor, num_rows: int) -> None:
+        """Queue the reading of prompt rows [rows, 1 + codebooks] behind `num_rows` known ones."""
+        count = len(rows)
+        size = next(size for size in BLOCKS if size >= count)
+        self.block[:count].copy_(rows.pin_memory(), non_blocking=True)
+        self.block[count:].zero_()
+        window = next((bucket for bucket in BUCKETS if bucket >= num_rows + size), self.model.max_rows)
+        self._read(size, count, not num_rows, window)
+
+    def _read(self, size: int, count: int, first: bool, window: int) -> None:
+        window = min(window, self.model.max_rows)
+        self.count.fill_(count)
+        self._graphs.play(
+            (size, first, window),
+            lambda: self.state.read_block(self.block[:size], self.count, first, window),
+        )
 
     def _noise_of_frame(self) -> Tensor:
         return self.noise.index_select(0, self.state.frame % BLOCK_FRAMES)[0]
-
-    def _written(self) -> list[Tensor]:
-        """Everything that a step writes and a later one reads, but cached rows past the last known one."""
-        state = self.state
-        parts = [state.hidden, state.row, state.last, state.frame, state.window, state.backbone.conv]
-        parts += [state.backbone.recurrent, *(self._fused.carried() if self._fused else ())]
-        return parts
 
 
 def fusible(device: torch.device) -> bool:
@@ -124,8 +159,13 @@ class DeskTake:
         fresh = TakeKnobs.of(sampling.temperature, sampling.top_k, sampling.top_p, desk.model.device)
         self.state.reset(fresh)
 
+    @torch.inference_mode()
     def prefill(self, rows: Tensor) -> None:
-        self.state.prefill(rows)
+        if self.desk.reads_blocks:
+            self.desk.read(rows, self.state.num_rows)
+            self.state.num_rows += len(rows)
+        else:
+            self.state.prefill(rows)
 
     def snapshot(self) -> PrefixState:
         return self.state.snapshot()
@@ -179,8 +219,15 @@ class CodecDesk:
         self.free = threading.Lock()
         self._codes = torch.zeros(max(SCHEDULE), codec.num_codebooks, dtype=torch.int64, device=codec.device)
         self._pcm = torch.zeros(max(SCHEDULE) * codec.hop, dtype=torch.int16, device=codec.device)
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs = Graphs(self.stream)
+
+    @torch.inference_mode()
+    def warm(self) -> None:
+        """Capture every size of chunk."""
+        with self.free, torch.cuda.stream(self.stream):
+            for size in SCHEDULE * 2:
+                self._graphs.play(size, lambda size=size: self._decode(size))
+            self.stream.synchronize()
 
     def sit(self) -> SideVocoder | None:
         """A piece's vocoder at this desk, or None while another one is at it."""
@@ -201,9 +248,7 @@ class CodecDesk:
         size = next(size for size in sorted(SCHEDULE) if size >= frames)
         with torch.cuda.stream(self.stream):
             self._codes[:frames].copy_(codes, non_blocking=True)
-            if size not in self._graphs:
-                self._graphs[size] = self._captured(size)
-            self._graphs[size].replay()
+            self._graphs.play(size, lambda: self._decode(size))
             pcm.copy_(self._pcm[: len(pcm)], non_blocking=True)
             event = torch.cuda.Event()
             event.record()
@@ -213,22 +258,48 @@ class CodecDesk:
         samples = self.codec.decode_block(self._codes[:size].T, self.carries)
         self._pcm[: len(samples)].copy_(samples.clamp(-1.0, 1.0).mul_(32767.0))
 
-    def _captured(self, size: int) -> torch.cuda.CUDAGraph:
-        """Capture one size; the carries of the piece under way are put back."""
-        graph = torch.cuda.CUDAGraph()
-        parts = [part for carry in self.carries.values() for part in _buffers(carry)]
-        kept = [part.clone() for part in parts]
-        self._decode(size)
-        self.stream.synchronize()
-        with torch.cuda.graph(graph, pool=self._pool, stream=self.stream, capture_error_mode="thread_local"):
-            self._decode(size)
-        for part, was in zip(parts, kept, strict=True):
-            part.copy_(was)
-        return graph
+
+class EncoderDesk:
+    """A codec's encoder as one graph over a fixed block of samples. Safe to use from several threads."""
+
+    def __init__(self, codec: Codec) -> None:
+        self.codec = codec
+        self.carries = codec.encoder_carries(CLIP_FRAMES)
+        self._samples = torch.zeros(CLIP_FRAMES * codec.hop, 1, device=codec.device)
+        self._codes = torch.zeros(codec.num_codebooks, CLIP_FRAMES, dtype=torch.int64, device=codec.device)
+        self._graphs = Graphs()
+        self._free = threading.Lock()
+
+    def warm(self) -> None:
+        self.encode(np.zeros(2 * len(self._samples), np.float32))
+
+    @torch.inference_mode()
+    def encode(self, samples: np.ndarray) -> np.ndarray:
+        """`Codec.encode` [codebooks, frames] int64, on the host; silence behind the end changes no code.
+
+        Raises ValueError as that does.
+        """
+        rows, parts = self.codec.checked_samples(samples), []
+        with self._free:
+            for carry in self.carries.values():
+                carry.zero_()
+            for block in rows.split(len(self._samples)):
+                self._samples[: len(block)].copy_(block)
+                self._samples[len(block) :].zero_()
+                self._graphs.play("block", self._encode)
+                parts.append(self._codes[:, : len(block) // self.codec.hop].clone())
+            return torch.cat(parts, 1).cpu().numpy()
+
+    def _encode(self) -> None:
+        self._codes.copy_(self.codec.encode_block(self._samples, self.carries))
 
 
-def _buffers(carry: Tensor | Ring) -> tuple[Tensor, ...]:
-    return (carry.keys, carry.values, carry.position) if isinstance(carry, Ring) else (carry,)
+class Desks(NamedTuple):
+    """All of one model."""
+
+    frames: FrameDesk
+    codec: CodecDesk
+    encoder: EncoderDesk
 
 
 class SideVocoder:

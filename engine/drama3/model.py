@@ -236,6 +236,29 @@ class TakeState:
         self.window.copy_(torch.cat((self.window, rows[:, 0]))[-RAS_WINDOW:])
         self.last += len(rows)
 
+    def read_block(self, block: Tensor, count: Tensor, first: bool, window: int) -> None:
+        """`prefill` with shapes that don't hang on the prompt, as a graph needs it, and nothing of the host.
+
+        Only the first `count` [1] int64 rows of `block` [size, 1 + codebooks] are read; `first` says that
+        nothing was read before, `window` is at least the number of known rows and `size` together. The host's
+        count of rows is the caller's.
+        """
+        model, size, most = self.model, len(block), self.backbone.keys.shape[2] - 1
+        places = torch.arange(size, device=block.device)
+        positions = (self.last + 1 + places).clamp(max=most)  # the last place of all is written last of all
+        hidden = model.backbone(block, self.backbone, Rows.at(positions, window, model.rope, count))
+        known, heard, positions = block, hidden, positions[:-1]
+        if not first:
+            known, heard = torch.cat((self.row, block)), torch.cat((self.hidden, hidden))
+            positions = (self.last + places).clamp(max=most)
+        at, semantic = Rows.at(positions, window, model.tower.rope), model.backbone.is_semantic(known[1:])
+        model.tower.fill(heard[:-1], known[1:, 1:], semantic, model.shared_in(known[:-1]), self.tower, at)
+        self.hidden.copy_(hidden.index_select(0, count - 1))
+        self.row.copy_(block.index_select(0, count - 1))
+        recent = torch.arange(RAS_WINDOW, device=block.device)
+        self.window.copy_(torch.cat((self.window, block[:, 0])).index_select(0, count + recent))
+        self.last += count
+
     @torch.inference_mode()
     def step(self, trace: Trace | None = None) -> None:
         """Queue one frame; nothing is read back, `status` is for that."""

@@ -112,6 +112,9 @@ class KokoroFamily:
     def prepare(self, major: int, minor: int) -> None:
         pass
 
+    def warm(self) -> None:
+        pass
+
     def forget(self) -> int:
         """Nothing is remembered of a take."""
         return 0

@@ -130,6 +130,38 @@ def test_200_free_frames_of_a_desk_are_those_of_the_plain_layers(family, desk, d
     assert (hidden - alone.hidden).abs().max() < 5e-4
 
 
+@pytest.mark.parametrize("cuts", [(), (64,), (30, 31, 160)])
+def test_a_prompt_read_by_graphs_leaves_what_the_plain_layers_leave(family, desk, drama3_tiny, cuts):
+    rows = prompt(drama3_tiny, "voice")
+    alone = eager(family, rows, 0)
+    with closing(desk.sit(piece())) as take:
+        for start, end in zip((0, *cuts), (*cuts, len(rows)), strict=True):
+            take.prefill(rows[start:end])
+        state, end = take.state, len(rows)
+        for name in ("conv", "recurrent"):
+            assert (getattr(state.backbone, name) - getattr(alone.backbone, name)).abs().max() < 5e-4, name
+        for name in ("keys", "values"):
+            mine, other = (getattr(each.backbone, name)[:, :, :end] for each in (state, alone))
+            assert (mine - other).abs().max() < 5e-4, name
+        mine, other = (each.tower[:, :, :, : end - 1] for each in (state, alone))
+        assert (mine - other).abs().max() < 5e-4
+        assert (state.hidden - alone.hidden).abs().max() < 5e-4
+        assert torch.equal(state.window, alone.window)
+        assert torch.equal(state.row, alone.row)
+
+
+def test_warming_up_changes_no_take(family, desk, drama3_tiny):
+    rows = prompt(drama3_tiny, "open")
+    told = []
+    for warm in (False, True):
+        if warm:
+            desk.warm()
+        with closing(desk.sit(piece())) as take:
+            take.prefill(rows)
+            told.append(stepped(take, 20))
+    assert np.array_equal(*told)
+
+
 def test_a_take_cancelled_at_any_frame_leaves_no_trace(desk, drama3_tiny):
     rows = prompt(drama3_tiny, "voice")
 
@@ -237,7 +269,7 @@ def test_a_codec_desk_gives_the_whole_decode_of_a_cpu(family, drama3_tiny):
     sizes = torch.tensor(codec.codebook_sizes)[:, None]
     codes = (torch.rand(len(sizes), 150, generator=torch.manual_seed(1)) * sizes).long()
     whole = codec.decode(codes).numpy()
-    desk = family.desks()[1]
+    desk = family.desks().codec
     for _ in range(2):
         parts = []
         with closing(desk.sit()) as vocoder:
@@ -250,6 +282,16 @@ def test_a_codec_desk_gives_the_whole_decode_of_a_cpu(family, drama3_tiny):
         pcm = np.concatenate(parts)
         assert pcm.shape == whole.shape
         assert np.abs(pcm / 32767 - whole).max() <= 1e-4 + 1 / 32767
+
+
+def test_an_encoder_desk_gives_the_codes_of_the_plain_encoder(family, drama3_tiny):
+    """Its first clip runs as it comes, the second is captured; the plain encoder takes other blocks."""
+    plain, draws = Codec.load(drama3_tiny / "checkpoint", CUDA), np.random.default_rng(2)
+    for _ in range(3):
+        samples = draws.normal(0, 0.2, 150_000).astype(np.float32)
+        got, want = family.encode(samples), plain.encode(samples).cpu().numpy()
+        assert got.shape == want.shape
+        assert (got == want).mean() > 0.99
 
 
 def heard(engine: Engine, **fields) -> tuple[np.ndarray, Done]:

@@ -17,11 +17,8 @@ import triton.language as tl
 
 from engine.drama3 import kernels
 from engine.drama3.config import Drama3Config
-from engine.drama3.fused import FusedStep
 from engine.drama3.layers import ZeroCentredNorm, attend, rotate_halves, rotate_pairs, swiglu
-from engine.drama3.model import Drama3Model, TakeState
 from engine.drama3.weights import load_model
-from engine.noise import NoiseBlocks
 from engine.sampling import Knobs, TakeKnobs, draw, draw_main
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -251,35 +248,3 @@ def test_a_logit_that_is_no_number_is_told(bad):
     noise = torch.ones(2, 65, device=DEVICE)
     candidates = torch.arange(300, 365, device=DEVICE)
     assert drawn_main(logits, noise, window, candidates, TakeKnobs.of(1.0, None, 0.9, DEVICE), 300)[2] == 0
-
-
-def ready(model: Drama3Model, rows: torch.Tensor, frames: int) -> TakeState:
-    noise = NoiseBlocks(5, 0, model.config.tower.num_codebooks + 1, len(model.candidates), DEVICE)
-    knobs = TakeKnobs.of(1.0, None, 0.9, DEVICE)
-    state = TakeState.open(model, len(rows) + frames, frames, knobs, noise)
-    state.prefill(rows)
-    return state
-
-
-def test_the_chain_of_kernels_steps_as_the_plain_layers_do(monkeypatch, drama3_tiny):
-    """The first frame stands behind a row of text, the second behind a row of audio."""
-    monkeypatch.setattr(kernels, "SPLITS", 2)
-    folder = drama3_tiny / "checkpoint"
-    model = load_model(folder, Drama3Config.from_folder(folder), DEVICE, torch.float32)
-    with np.load(drama3_tiny / "run_open.npz") as run:
-        rows = torch.from_numpy(run["prompt"])
-    plain, fused = ready(model, rows, 2), ready(model, rows, 2)
-    step = FusedStep(model, fused, torch.stack([plain.noise.frame(frame) for frame in range(2)]))
-    step.begin()
-    for _ in range(2):
-        plain.step()
-        with torch.inference_mode():
-            step()
-    assert torch.equal(fused.log, plain.log)
-    for name in ("window", "last", "frame"):
-        assert torch.equal(getattr(fused, name), getattr(plain, name)), name
-    for name in ("hidden", "tower"):
-        assert (getattr(fused, name) - getattr(plain, name)).abs().max() < 5e-5, name
-    for name in ("keys", "values", "recurrent"):
-        ours, theirs = getattr(fused.backbone, name), getattr(plain.backbone, name)
-        assert (ours - theirs).abs().max() < 5e-5, name
