@@ -23,7 +23,7 @@ from engine.drama3.codec import Codec
 from engine.drama3.codec_layers import fresh_carries
 from engine.drama3.model import Drama3Model, PrefixState, TakeState
 from engine.family import Piece, Sound
-from engine.noise import BLOCK_FRAMES, NoiseBlocks
+from engine.noise import BLOCK_FRAMES, exponential, seed_words
 from engine.sampling import TakeKnobs
 from engine.vocoder import SCHEDULE
 
@@ -71,6 +71,8 @@ class FrameDesk:
         draws, candidates = c.tower.num_codebooks + 1, len(model.candidates)
         self.model = model
         self.noise = torch.zeros(BLOCK_FRAMES, draws, candidates, device=device)
+        self.seed = torch.zeros(2, dtype=torch.int64, device=device)
+        self.piece = torch.zeros((), dtype=torch.int64, device=device)
         self.block = torch.zeros(max(BLOCKS), 1 + c.tower.num_codebooks, dtype=torch.int64, device=device)
         self.count = torch.zeros(1, dtype=torch.int64, device=device)
         knobs = TakeKnobs.of(1.0, None, 1.0, device)
@@ -89,6 +91,7 @@ class FrameDesk:
         with self.free:
             for window in WARM_BUCKETS * 2:
                 self.state.last.fill_(0)  # what is left behind here, the next take forgets
+                self.make_noise()
                 self.replay(window - 1)
                 for size in BLOCKS if self.reads_blocks else ():
                     for first in (False, True)[: 1 + (window == BUCKETS[0])]:
@@ -129,6 +132,14 @@ class FrameDesk:
             lambda: self.state.read_block(self.block[:size], self.count, first, window),
         )
 
+    def make_noise(self) -> None:
+        """Queue the noise of the frames from the next one on."""
+        self._graphs.play("noise", self._make_noise)
+
+    def _make_noise(self) -> None:
+        frames = self.state.frame + torch.arange(BLOCK_FRAMES, device=self.noise.device)
+        self.noise.copy_(exponential(self.seed, frames, *self.noise.shape[1:], self.piece))
+
     def _noise_of_frame(self) -> Tensor:
         return self.noise.index_select(0, self.state.frame % BLOCK_FRAMES)[0]
 
@@ -151,13 +162,14 @@ class DeskTake:
 
     def __init__(self, desk: FrameDesk, piece: Piece) -> None:
         self.desk, self.state = desk, desk.state
-        draws, candidates = desk.noise.shape[1:]
-        self.noise_block = NoiseBlocks(piece.seed, piece.index, draws, candidates, desk.model.device).made
+        self.make_noise = desk.make_noise
         self._told: dict[int, torch.cuda.Event] = {}
         self._begun = False
         sampling = piece.sampling
-        fresh = TakeKnobs.of(sampling.temperature, sampling.top_k, sampling.top_p, desk.model.device)
-        self.state.reset(fresh)
+        self.state.reset(TakeKnobs.of(sampling.temperature, sampling.top_k, sampling.top_p, "cpu"))
+        with torch.inference_mode():
+            desk.seed.copy_(seed_words(piece.seed))
+            desk.piece.fill_(piece.index)
 
     @torch.inference_mode()
     def prefill(self, rows: Tensor) -> None:
@@ -181,7 +193,7 @@ class DeskTake:
             desk.begin()
             self._begun = True
         if frame % BLOCK_FRAMES == 0:
-            desk.noise.copy_(self.noise_block(frame))
+            self.make_noise()
         desk.replay(state.num_rows)
         desk.log[frame].copy_(state.log[frame], non_blocking=True)
         self._told[frame] = torch.cuda.Event()
