@@ -934,7 +934,7 @@ def commit(
 def _grouped_kernel(
     x, order, ends, w, scale, y, n,
     K: tl.constexpr, PER_ROW: tl.constexpr, FP8: tl.constexpr, SWIGLU: tl.constexpr, GATHER: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     expert = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -958,13 +958,12 @@ def _grouped_kernel(
             )
             for half in tl.static_range(halves):
                 at = (expert * halves + half) * n * K + rows[:, None] * K + k[None, :]
-                inside = (rows < n)[:, None] & k_in[None, :]
-                tile_w = tl.load(w + at, mask=inside, other=0.0).to(tl.float32)
-                if FP8:
-                    s_at = ((expert * halves + half) * row_blocks + rows // FP8_BLOCK) * column_blocks
-                    s_at = s_at[:, None] + (k // FP8_BLOCK)[None, :]
-                    tile_w = (tile_w * tl.load(scale + s_at, mask=inside, other=0.0)).to(kind).to(tl.float32)
-                product = tl.dot(part.to(tl.float32), tl.trans(tile_w), input_precision=PRECISION)
+                tile_w = tl.load(w + at, mask=(rows < n)[:, None] & k_in[None, :], other=0.0)
+                if FP8:  # a tile lies within one block, which has one scale
+                    s_at = (expert * halves + half) * row_blocks + tl.program_id(1) * BLOCK_N // FP8_BLOCK
+                    one = tl.load(scale + s_at * column_blocks + first // FP8_BLOCK)
+                    tile_w = (tile_w.to(tl.float32) * one).to(kind)
+                product = _dot(part, tl.trans(tile_w), WIDE)
                 if half == 0:
                     sums += product
                 else:
@@ -998,7 +997,6 @@ def experts_grouped(
     ends = (index.flatten()[None, :] <= experts[:, None]).sum(1)
     pairs = len(order)
     hidden, out = x.new_empty(pairs, width), x.new_empty(pairs, h)
-    precision = "ieee" if x.dtype == torch.float32 else "tf32"
     for source, w, scale, y, gather in (
         (x, gate_up, gate_up_scale, hidden, True),
         (hidden, down, down_scale, out, False),
@@ -1007,7 +1005,7 @@ def experts_grouped(
         _grouped_kernel[(num, triton.cdiv(n, 64))](
             source, order, ends, w, x if scale is None else scale, y, n,
             K=source.shape[1], PER_ROW=per_row, FP8=scale is not None, SWIGLU=gather, GATHER=gather,
-            BLOCK_M=16, BLOCK_N=64, BLOCK_K=64, PRECISION=precision, num_warps=4,
+            BLOCK_M=16, BLOCK_N=64, BLOCK_K=FP8_BLOCK.value, WIDE=widen(x.dtype), num_warps=4,
         )  # fmt: skip
     by_row = torch.empty_like(out).index_copy_(0, order, out).view(len(x), per_row, h)
     return (by_row * share[..., None]).sum(1)
