@@ -139,6 +139,13 @@ class Experts(nn.Module):
         return self.grouped_kernel(x, index, share, *weights)
 
 
+def route(logits: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
+    """Router logits [rows, E] -> (share float32, index int64) [rows, top_k]: softmax over all experts and
+    renormalisation of the kept, in float32."""
+    share, index = logits.float().softmax(-1).topk(top_k, -1)
+    return share / share.sum(-1, keepdim=True), index
+
+
 class MixtureOfExperts(nn.Module):
     """Routed experts plus the gated shared one. Router and shared projections read x in one matrix."""
 
@@ -152,6 +159,7 @@ class MixtureOfExperts(nn.Module):
         )
         self.read = weight(wide, config.hidden_size)
         self.experts = Experts(config, quantised)
+        self.route = route  # or a kernel that does the same
         self.shared_down = weight(config.hidden_size, self.shared_width) if self.shared_width else None
 
     def slots(self, key: str) -> Slots:
@@ -165,11 +173,10 @@ class MixtureOfExperts(nn.Module):
             yield f"{key}.shared_expert.down_proj.weight", self.shared_down
 
     def forward(self, x: Tensor, trace: Trace | None = None) -> Tensor:
-        """x [rows, H] -> [rows, H]. Softmax over all experts and renormalisation of the kept in float32."""
+        """x [rows, H] -> [rows, H]."""
         note(trace, "moe_input", x)
         logits, *shared = F.linear(x, self.read).split(self.cuts, -1)
-        share, index = logits.float().softmax(-1).topk(self.top_k, -1)
-        share = share / share.sum(-1, keepdim=True)
+        share, index = self.route(logits, self.top_k)
         note(trace, "route_index", index)
         note(trace, "route_weight", share)
         out = self.experts(x, index, share.to(x.dtype))

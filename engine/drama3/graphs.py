@@ -29,7 +29,7 @@ from engine.vocoder import SCHEDULE
 
 try:
     from engine.drama3.fused import FusedStep
-    from engine.drama3.kernels import experts_grouped
+    from engine.drama3.prompt_kernels import delta_rows, experts_grouped, route
 except ImportError:  # a build of torch without Triton, as for CPUs: the plain layers run instead
     FusedStep = None
 
@@ -82,7 +82,9 @@ class FrameDesk:
         self._fused = FusedStep(model, self.state, self.noise) if fused else None
         self.reads_blocks = fused  # the plain layers look at their routers' choice, which no graph can
         for layer in model.backbone.layers if fused else ():
-            layer.experts.experts.grouped_kernel = experts_grouped
+            layer.experts.route, layer.experts.experts.grouped_kernel = route, experts_grouped
+            if not layer.full:
+                layer.mixer.rows_kernel = delta_rows
         self._graphs = Graphs()
 
     @torch.inference_mode()

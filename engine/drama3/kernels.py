@@ -13,10 +13,10 @@ and only then waits for its predecessor. A frame is one graph and graphs run in 
 frame wrote is there.
 
 Every function is held against its twin by a test: `gemv` against norm, `F.linear` and `swiglu` in
-`layers.py`; `delta` against the one-row path of `backbone.DeltaNet`; `experts_up`, `experts_down` and
-`experts_grouped` against `experts.py`; `attention` against `layers.attend` behind norm, rope and cache write;
-the draws against `sampling.py`; `tower_in` and `commit` as parts of the whole step (`fused.py`). Without a
-GPU the tests run them in Triton's interpreter.
+`layers.py`; `delta` against the one-row path of `backbone.DeltaNet`; `experts_up` and `experts_down` against
+`experts.py`; `attention` against `layers.attend` behind norm, rope and cache write; the draws against
+`sampling.py`; `tower_in` and `commit` as parts of the whole step (`fused.py`). Without a GPU the tests run
+them in Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -925,87 +925,3 @@ def commit(
         (1 + mixed) ** -0.5, BOOKS=books, MIXED=mixed, BP=triton.next_power_of_2(books + 1),
         WINDOW=len(window), H=width, HP=triton.next_power_of_2(width), num_warps=8, **overlapping(),
     )  # fmt: skip
-
-
-# ---------------------------------------------------------------- prefill
-
-
-@triton.jit
-def _grouped_kernel(
-    x, order, ends, w, scale, y, n,
-    K: tl.constexpr, PER_ROW: tl.constexpr, FP8: tl.constexpr, SWIGLU: tl.constexpr, GATHER: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, WIDE: tl.constexpr,
-):  # fmt: skip
-    expert = tl.program_id(0).to(tl.int64)
-    rows = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    end = tl.load(ends + expert)
-    start = tl.load(ends + expert - 1, mask=expert > 0, other=0)
-    halves: tl.constexpr = 2 if SWIGLU else 1
-    row_blocks = (n + FP8_BLOCK - 1) // FP8_BLOCK
-    column_blocks: tl.constexpr = (K + FP8_BLOCK - 1) // FP8_BLOCK
-    kind = y.dtype.element_ty
-    for tile in range(start, end, BLOCK_M):
-        pair = tile + tl.arange(0, BLOCK_M)
-        there = pair < end
-        source = tl.load(order + pair, mask=there, other=0) // PER_ROW if GATHER else pair
-        sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-        ups = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-        for first in range(0, K, BLOCK_K):
-            k = first + tl.arange(0, BLOCK_K)
-            k_in = k < K
-            part = tl.load(
-                x + source[:, None] * K + k[None, :], mask=there[:, None] & k_in[None, :], other=0.0
-            )
-            for half in tl.static_range(halves):
-                at = (expert * halves + half) * n * K + rows[:, None] * K + k[None, :]
-                tile_w = tl.load(w + at, mask=(rows < n)[:, None] & k_in[None, :], other=0.0)
-                if FP8:  # a tile lies within one block, which has one scale
-                    s_at = (expert * halves + half) * row_blocks + tl.program_id(1) * BLOCK_N // FP8_BLOCK
-                    one = tl.load(scale + s_at * column_blocks + first // FP8_BLOCK)
-                    tile_w = (tile_w.to(tl.float32) * one).to(kind)
-                product = _dot(part, tl.trans(tile_w), WIDE)
-                if half == 0:
-                    sums += product
-                else:
-                    ups += product
-        if SWIGLU:
-            gate = sums.to(kind).to(tl.float32)
-            sums = _silu(gate).to(kind).to(tl.float32) * ups.to(kind).to(tl.float32)
-        tl.store(
-            y + pair[:, None] * n + rows[None, :], sums.to(kind), mask=there[:, None] & (rows < n)[None, :]
-        )
-
-
-def experts_grouped(
-    x: Tensor,
-    index: Tensor,
-    share: Tensor,
-    gate_up: Tensor,
-    gate_up_scale: Tensor | None,
-    down: Tensor,
-    down_scale: Tensor | None,
-) -> Tensor:
-    """x [rows, H], chosen experts `index` and their shares [rows, k] -> [rows, H]; each expert is read once.
-
-    Pairs of (row, expert) lie sorted by expert; a program has a block of one expert's matrix and passes all
-    its pairs. Nothing is read back, and the sum over a row's experts has one order.
-    """
-    num, _, width, h = gate_up.shape
-    per_row = index.shape[1]
-    order = index.flatten().argsort(stable=True)
-    experts = torch.arange(num, device=x.device)
-    ends = (index.flatten()[None, :] <= experts[:, None]).sum(1)
-    pairs = len(order)
-    hidden, out = x.new_empty(pairs, width), x.new_empty(pairs, h)
-    for source, w, scale, y, gather in (
-        (x, gate_up, gate_up_scale, hidden, True),
-        (hidden, down, down_scale, out, False),
-    ):
-        n = y.shape[1]
-        _grouped_kernel[(num, triton.cdiv(n, 64))](
-            source, order, ends, w, x if scale is None else scale, y, n,
-            K=source.shape[1], PER_ROW=per_row, FP8=scale is not None, SWIGLU=gather, GATHER=gather,
-            BLOCK_M=16, BLOCK_N=64, BLOCK_K=FP8_BLOCK.value, WIDE=widen(x.dtype), num_warps=4,
-        )  # fmt: skip
-    by_row = torch.empty_like(out).index_copy_(0, order, out).view(len(x), per_row, h)
-    return (by_row * share[..., None]).sum(1)

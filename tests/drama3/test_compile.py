@@ -19,8 +19,8 @@ def test_every_kernel_compiles_for_hopper_and_blackwell_and_fits_their_shared_me
     done = subprocess.run(script, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     made = [json.loads(line) for line in done.stdout.splitlines()]
-    source = (ROOT / "engine/drama3/kernels.py").read_text()
-    wanted = set(re.findall(r"^def (_\w+_kernel)\(", source, re.MULTILINE))
+    sources = [(ROOT / f"engine/drama3/{name}.py").read_text() for name in ("kernels", "prompt_kernels")]
+    wanted = set(re.findall(r"^def (_\w+_kernel)\(", "".join(sources), re.MULTILINE))
     for capability, limit in SHARED_BYTES.items():
         here = [each for each in made if each["sm"] == capability]
         assert {each["kernel"] for each in here} == wanted
