@@ -173,9 +173,9 @@ def counted(engine: Engine) -> Samples:
         entered.append(len(rows))
         return real(rows, out)
 
-    def played(size: int, work: Callable[[], None]) -> None:
-        computed.append(size)
-        play(size, work)
+    def played(key: int | str, work: Callable[[], None]) -> None:
+        computed.append(key if isinstance(key, int) else 0)
+        play(key, work)
 
     told: Samples = {name: {"frames": []} for name in ("decoded", "computed", "heard")}
     for seed, length in enumerate(LENGTHS):

@@ -159,7 +159,7 @@ class MixtureOfExperts(nn.Module):
         )
         self.read = weight(wide, config.hidden_size)
         self.experts = Experts(config, quantised)
-        self.route = route  # or a kernel that does the same
+        self.route_kernel: Callable[..., tuple[Tensor, Tensor]] | None = None  # where a GPU has one
         self.shared_down = weight(config.hidden_size, self.shared_width) if self.shared_width else None
 
     def slots(self, key: str) -> Slots:
@@ -176,7 +176,8 @@ class MixtureOfExperts(nn.Module):
         """x [rows, H] -> [rows, H]."""
         note(trace, "moe_input", x)
         logits, *shared = F.linear(x, self.read).split(self.cuts, -1)
-        share, index = self.route(logits, self.top_k)
+        choose = self.route_kernel if self.route_kernel and len(x) > GATHER_ROWS else route
+        share, index = choose(logits, self.top_k)
         note(trace, "route_index", index)
         note(trace, "route_weight", share)
         out = self.experts(x, index, share.to(x.dtype))

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from engine.drama3.codec import Codec
-from engine.drama3.codec_layers import fresh_carries
+from engine.drama3.codec_layers import Carries, fresh_carries
 from engine.drama3.model import Drama3Model, PrefixState, TakeState
 from engine.family import Piece, Sound
 from engine.noise import BLOCK_FRAMES, exponential, seed_words
@@ -82,7 +82,7 @@ class FrameDesk:
         self._fused = FusedStep(model, self.state, self.noise) if fused else None
         self.reads_blocks = fused  # the plain layers look at their routers' choice, which no graph can
         for layer in model.backbone.layers if fused else ():
-            layer.experts.route, layer.experts.experts.grouped_kernel = route, experts_grouped
+            layer.experts.route_kernel, layer.experts.experts.grouped_kernel = route, experts_grouped
             if not layer.full:
                 layer.mixer.rows_kernel = delta_rows
         self._graphs = Graphs()
@@ -249,8 +249,7 @@ class CodecDesk:
 
     def begin(self) -> None:
         with torch.cuda.stream(self.stream), torch.inference_mode():
-            for carry in self.carries.values():
-                carry.zero_()
+            self._graphs.play("silence", lambda: _silence(self.carries))
 
     @torch.inference_mode()
     def decode(self, codes: Tensor, pcm: Tensor) -> torch.cuda.Event:
@@ -271,6 +270,11 @@ class CodecDesk:
     def _decode(self, size: int) -> None:
         samples = self.codec.decode_block(self._codes[:size].T, self.carries)
         self._pcm[: len(samples)].copy_(samples.clamp(-1.0, 1.0).mul_(32767.0))
+
+
+def _silence(carries: Carries) -> None:
+    for carry in carries.values():
+        carry.zero_()
 
 
 class EncoderDesk:
@@ -295,8 +299,7 @@ class EncoderDesk:
         """
         rows, parts = self.codec.checked_samples(samples), []
         with self._free:
-            for carry in self.carries.values():
-                carry.zero_()
+            self._graphs.play("silence", lambda: _silence(self.carries))
             for block in rows.split(len(self._samples)):
                 self._samples[: len(block)].copy_(block)
                 self._samples[len(block) :].zero_()

@@ -15,6 +15,9 @@ from torch import Tensor
 
 from engine.drama3.kernels import FP8_BLOCK, _choice, _dot, _silu, widen
 
+SCAN = 8, 1  # values of a program of the delta net's scan, warps
+GROUPED = 64, 4, 3  # rows of an expert's matrix in a program, warps, stages
+
 # ---------------------------------------------------------------- delta net
 
 
@@ -162,10 +165,10 @@ def delta_rows(
         read, conv, weights, log_rate, dt_bias, qkv, gates, count, stride,
         P=triton.next_power_of_2(max(dk, dv)), num_warps=1, **sizes,
     )  # fmt: skip
-    block = min(8, triton.next_power_of_2(dv))
+    block, warps = min(SCAN[0], triton.next_power_of_2(dv)), SCAN[1]
     _delta_scan_kernel[(heads, triton.cdiv(dv, block))](
         read, conv, qkv, gates, recurrent, out, count, stride,
-        KP=triton.next_power_of_2(dk), BLOCK_V=block, num_warps=1, **sizes,
+        KP=triton.next_power_of_2(dk), BLOCK_V=block, num_warps=warps, **sizes,
     )  # fmt: skip
     _delta_out_kernel[(rows, heads)](
         read, out, gain, eps, count, stride, channels,
@@ -290,16 +293,18 @@ def experts_grouped(
     order, place = torch.empty(2, pairs, dtype=torch.int32, device=x.device)
     ends = torch.empty(num, dtype=torch.int32, device=x.device)
     _order_kernel[(num,)](index, order, place, ends, pairs, PP=triton.next_power_of_2(pairs), num_warps=4)
+    block, warps, stages = GROUPED
     hidden, out, y = x.new_empty(pairs, width), x.new_empty(pairs, h), torch.empty_like(x)
     for source, w, scale, into, gather in (
         (x, gate_up, gate_up_scale, hidden, True),
         (hidden, down, down_scale, out, False),
     ):
         n = into.shape[1]
-        _grouped_kernel[(num, triton.cdiv(n, 64))](
+        _grouped_kernel[(num, triton.cdiv(n, block))](
             source, order, ends, w, x if scale is None else scale, into, n,
             K=source.shape[1], PER_ROW=top, FP8=scale is not None, SWIGLU=gather, GATHER=gather,
-            BLOCK_M=16, BLOCK_N=64, BLOCK_K=FP8_BLOCK.value, WIDE=widen(x.dtype), num_warps=4,
+            BLOCK_M=16, BLOCK_N=block, BLOCK_K=FP8_BLOCK.value, WIDE=widen(x.dtype),
+            num_warps=warps, num_stages=stages,
         )  # fmt: skip
     _join_kernel[(rows, triton.cdiv(h, 512))](out, place, share, y, H=h, TOP=top, BLOCK=512, num_warps=2)
     return y
