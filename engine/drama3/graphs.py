@@ -52,8 +52,8 @@ class Graphs:
     def play(self, key: Hashable, work: Callable[[], None]) -> None:
         """Queue `work`, which does the same on the same buffers whenever it has this key."""
         if key not in self._graphs:
-            self._graphs[key] = None
             work()
+            self._graphs[key] = None
             return
         if self._graphs[key] is None:
             graph = torch.cuda.CUDAGraph()

@@ -112,6 +112,22 @@ def test_work_runs_as_it_comes_then_is_captured_then_replayed():
     assert len(ran) == 2
 
 
+def test_work_that_failed_runs_as_it_comes_again():
+    x, ran, graphs = torch.zeros(1), [], Graphs()
+
+    def work() -> None:
+        ran.append(len(ran))
+        if len(ran) == 1:
+            raise MemoryError
+        x.add_(1)
+
+    with pytest.raises(MemoryError):
+        graphs.play("a", work)
+    for _ in range(3):
+        graphs.play("a", work)
+    assert (x.item(), len(ran)) == (3.0, 3)
+
+
 @pytest.mark.parametrize("look", [lambda x: x.sum().item(), lambda x: x.tolist(), lambda x: bool(x[0])])
 def test_a_capture_that_looks_at_a_number_fails(look):
     graphs, x = Graphs(), torch.ones(3)
