@@ -21,8 +21,9 @@ import torch.nn.functional as F
 
 from engine.drama3 import experts
 from engine.drama3.codec import Codec
-from engine.drama3.config import ConfigError, Drama3Config
+from engine.drama3.config import Drama3Config
 from engine.drama3.family import load_tokenizer
+from engine.drama3.json_section import ConfigError
 from engine.drama3.layers import Trace
 from engine.drama3.model import Drama3Model, TakeState
 from engine.drama3.rows import layout_rows

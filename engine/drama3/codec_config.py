@@ -8,8 +8,11 @@ configuration, and nothing else in the project repeats them. Whatever follows fr
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from engine.drama3.json_section import ConfigError, Section
 
 
 @dataclass(frozen=True)
@@ -98,124 +101,85 @@ class CodecConfig:
     def from_json(cls, data: object) -> CodecConfig:
         """The config of a parsed `codec.json`.
 
-        Raises ValueError with the name of the first key that is missing, has the wrong type, or
+        Raises ConfigError with the name of the first key that is missing, has the wrong type, or
         contradicts another key. Unknown keys are ignored.
         """
-        fields = _Fields(data, "codec.json", "")
-        rates = fields.integers("encoder_rates")
-        layers = fields.integers("encoder_transformer_layers", low=0)
+        if not isinstance(data, Mapping):
+            raise ConfigError(f"codec.json holds {reprlib.repr(data)}; it must be an object.")
+        section = Section(data, "codec.json: ")
+        rates = section.integers("encoder_rates")
+        layers = section.integers("encoder_transformer_layers", least=0)
         config = cls(
-            sample_rate=fields.integer("sample_rate"),
-            encoder_dim=fields.integer("encoder_dim"),
+            sample_rate=section.integer("sample_rate"),
+            encoder_dim=section.integer("encoder_dim"),
             encoder_rates=rates,
-            latent_dim=fields.integer("latent_dim"),
-            decoder_dim=fields.integer("decoder_dim"),
-            decoder_rates=fields.integers("decoder_rates"),
+            latent_dim=section.integer("latent_dim"),
+            decoder_dim=section.integer("decoder_dim"),
+            decoder_rates=section.integers("decoder_rates"),
             encoder_transformer_layers=layers,
-            encoder_transformer=_transformer(fields.section("encoder_transformer")) if any(layers) else None,
-            quantizer=_quantizer(fields.section("quantizer")),
+            encoder_transformer=_transformer(section.section("encoder_transformer")) if any(layers) else None,
+            quantizer=_quantizer(section.section("quantizer")),
         )
-        _check(config, fields)
+        _check(config, section)
         return config
 
 
-class _Fields:
-    """Typed reads from one json object; every complaint names the dotted key."""
-
-    def __init__(self, data: object, key: str, prefix: str) -> None:
-        if not isinstance(data, Mapping):
-            raise ValueError(f"codec.json: {key} must be an object, not {data!r}.")
-        self.data, self.prefix = data, prefix
-
-    def fail(self, key: str, what: str) -> ValueError:
-        return ValueError(f"codec.json: {self.prefix}{key} {what}.")
-
-    def _get(self, key: str) -> object:
-        if key not in self.data:
-            raise self.fail(key, "is missing")
-        return self.data[key]
-
-    def section(self, key: str) -> _Fields:
-        return _Fields(self._get(key), self.prefix + key, f"{self.prefix}{key}.")
-
-    def integer(self, key: str) -> int:
-        value = self._get(key)
-        if type(value) is not int or value < 1:
-            raise self.fail(key, f"must be a positive integer, not {value!r}")
-        return value
-
-    def optional(self, key: str) -> int | None:
-        return self.integer(key) if key in self.data else None
-
-    def positive(self, key: str) -> float:
-        value = self._get(key)
-        if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise self.fail(key, f"must be a positive number, not {value!r}")
-        return float(value)
-
-    def integers(self, key: str, low: int = 1) -> tuple[int, ...]:
-        value = self._get(key)
-        if not isinstance(value, list) or not value or any(type(n) is not int or n < low for n in value):
-            raise self.fail(key, f"must be a list of integers of at least {low}, not {value!r}")
-        return tuple(value)
-
-
-def _transformer(fields: _Fields) -> TransformerConfig:
+def _transformer(section: Section) -> TransformerConfig:
     config = TransformerConfig(
-        head_dim=fields.integer("head_dim"),
-        window_size=fields.integer("window_size"),
-        rope_base=fields.positive("rope_base"),
-        norm_eps=fields.positive("norm_eps"),
-        n_layer=fields.optional("n_layer"),
-        n_head=fields.optional("n_head"),
-        dim=fields.optional("dim"),
-        intermediate_size=fields.optional("intermediate_size"),
+        head_dim=section.integer("head_dim"),
+        window_size=section.integer("window_size"),
+        rope_base=section.number("rope_base"),
+        norm_eps=section.number("norm_eps"),
+        n_layer=section.optional("n_layer"),
+        n_head=section.optional("n_head"),
+        dim=section.optional("dim"),
+        intermediate_size=section.optional("intermediate_size"),
     )
     if config.head_dim % 2:
-        raise fields.fail("head_dim", f"must be even, not {config.head_dim}")
+        raise section.fail("head_dim", "even")
     return config
 
 
-def _quantizer(fields: _Fields) -> QuantizerConfig:
-    section = fields.section("transformer")
-    section.integer("n_layer")  # optional for an encoder block, where another list counts the layers
+def _quantizer(section: Section) -> QuantizerConfig:
+    transformer = section.section("transformer")
+    transformer.integer("n_layer")  # optional for an encoder block, where another list counts the layers
     return QuantizerConfig(
-        input_dim=fields.integer("input_dim"),
-        n_codebooks=fields.integer("n_codebooks"),
-        codebook_size=fields.integer("codebook_size"),
-        codebook_dim=fields.integer("codebook_dim"),
-        semantic_codebook_size=fields.integer("semantic_codebook_size"),
-        downsample_factor=fields.integers("downsample_factor"),
-        transformer=_transformer(section),
+        input_dim=section.integer("input_dim"),
+        n_codebooks=section.integer("n_codebooks"),
+        codebook_size=section.integer("codebook_size"),
+        codebook_dim=section.integer("codebook_dim"),
+        semantic_codebook_size=section.integer("semantic_codebook_size"),
+        downsample_factor=section.integers("downsample_factor"),
+        transformer=_transformer(transformer),
     )
 
 
-def _check_width(transformer: TransformerConfig, width: int, fields: _Fields) -> None:
+def _check_width(transformer: TransformerConfig, width: int, section: Section) -> None:
     """The transformer has no projections around it, so its width is that of its surroundings."""
     if transformer.dim not in (None, width):
-        raise fields.fail("dim", f"is {transformer.dim}, but the layers around it are {width} wide")
+        raise section.fail("dim", f"{width}, the width of the layers around it")
     if transformer.n_head is None and width % transformer.head_dim:
-        raise fields.fail("head_dim", f"is {transformer.head_dim}, which does not divide {width}")
+        raise section.fail("head_dim", f"a divisor of {width}, the width of the layers around it")
 
 
-def _check(config: CodecConfig, fields: _Fields) -> None:
+def _check(config: CodecConfig, section: Section) -> None:
     """What must agree between keys."""
     encoder_hop, decoder_hop = math.prod(config.encoder_rates), math.prod(config.decoder_rates)
     if encoder_hop != decoder_hop:
-        raise fields.fail("decoder_rates", f"multiply to {decoder_hop}, encoder_rates to {encoder_hop}")
+        raise section.fail("decoder_rates", f"numbers that multiply to {encoder_hop}, as encoder_rates do")
     if len(config.encoder_transformer_layers) != len(config.encoder_rates):
-        raise fields.fail("encoder_transformer_layers", "needs one entry for each of encoder_rates")
+        raise section.fail("encoder_transformer_layers", "one number for each of encoder_rates")
     if config.decoder_dim % 2 ** len(config.decoder_rates):
-        raise fields.fail("decoder_dim", f"can't be halved {len(config.decoder_rates)} times")
+        raise section.fail("decoder_dim", f"a number that can be halved {len(config.decoder_rates)} times")
+    quantizer = section.section("quantizer")
     if config.quantizer.input_dim != config.latent_dim:
-        raise fields.fail("quantizer.input_dim", f"must equal latent_dim, {config.latent_dim}")
-    quantizer = fields.section("quantizer")
+        raise quantizer.fail("input_dim", f"latent_dim, {config.latent_dim}")
     _check_width(config.quantizer.transformer, config.quantizer.input_dim, quantizer.section("transformer"))
-    if fields.optional("frame_length") not in (None, config.hop):
-        raise fields.fail("frame_length", f"must be {config.hop}, the product of the rates")
-    if fields.optional("num_codebooks") not in (None, len(config.codebook_sizes)):
-        raise fields.fail("num_codebooks", f"must be quantizer.n_codebooks + 1, {len(config.codebook_sizes)}")
+    if section.optional("frame_length") not in (None, config.hop):
+        raise section.fail("frame_length", f"{config.hop}, the product of the rates")
+    if section.optional("num_codebooks") not in (None, len(config.codebook_sizes)):
+        raise section.fail("num_codebooks", f"quantizer.n_codebooks + 1, {len(config.codebook_sizes)}")
     for block, layers in enumerate(config.encoder_transformer_layers, start=1):
         if layers and config.encoder_transformer is not None:
             width = config.encoder_dim * 2**block
-            _check_width(config.encoder_transformer, width, fields.section("encoder_transformer"))
+            _check_width(config.encoder_transformer, width, section.section("encoder_transformer"))

@@ -8,23 +8,18 @@ speak noise, therefore every check names its key.
 from __future__ import annotations
 
 import json
-import math
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.drama3.json_section import ABSENT, ConfigError, Section
+
 MODEL_TYPE = "fish_omni"
 TEMPLATE = "reference-bracket-v1"
 FISH_TEXT, QWEN_TEXT = "fish_omni_text", "qwen3_5_moe_text"
 LINEAR, FULL = "linear_attention", "full_attention"
-
-_ABSENT = object()
-
-
-class ConfigError(ValueError):
-    """A checkpoint that this program can't run: one sentence with the key, what it says, what is needed."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +157,7 @@ class Drama3Config:
         """The config in `data`, a parsed config.json. Raises ConfigError; unknown keys are ignored."""
         if not isinstance(data, Mapping):
             raise ConfigError(f"config.json holds {reprlib.repr(data)}; it must be an object.")
-        top = _Section(data, "")
+        top = Section(data, "")
         top.one_of("model_type", MODEL_TYPE)
         top.exact("fish_schema_version", 1, default=1)
         top.one_of("speech_template_version", TEMPLATE)
@@ -181,85 +176,7 @@ class Drama3Config:
         )
 
 
-class _Section:
-    """One object of the json, with the questions asked of its keys. Lives while it is read."""
-
-    def __init__(self, data: Mapping[str, Any], name: str) -> None:
-        self.data = data
-        self.name = name
-
-    def get(self, key: str, default: Any = _ABSENT) -> Any:
-        return self.data.get(key, default)
-
-    def fail(self, key: str, needed: str) -> ConfigError:
-        """The error for `key`: what it says, and that it must be `needed`."""
-        value = self.get(key)
-        found = "is missing" if value is _ABSENT else f"is {reprlib.repr(value)}"
-        return ConfigError(f"{self.name}{key} {found}; it must be {needed}.")
-
-    def section(self, key: str) -> _Section:
-        value = self.get(key)
-        if not isinstance(value, Mapping):
-            raise self.fail(key, "an object")
-        return _Section(value, f"{self.name}{key}.")
-
-    def integer(self, key: str, least: int = 1, default: Any = _ABSENT) -> int:
-        value = self.get(key, default)
-        if not _is_integer(value) or value < least:
-            raise self.fail(key, f"an integer of at least {least}")
-        return value
-
-    def number(self, key: str, most: float = math.inf, default: Any = _ABSENT) -> float:
-        """A finite float above 0 and not above `most`; an integer will do."""
-        value = self.get(key, default)
-        number = _finite(value)
-        if number is None or not 0 < number <= most:
-            raise self.fail(
-                key, "a finite number above 0" + ("" if most == math.inf else f" and at most {most:g}")
-            )
-        return number
-
-    def truth(self, key: str, default: bool) -> bool:
-        value = self.get(key, default)
-        if not isinstance(value, bool):
-            raise self.fail(key, "true or false")
-        return value
-
-    def one_of(self, key: str, *allowed: str, default: Any = _ABSENT) -> str:
-        value = self.get(key, default)
-        if not isinstance(value, str) or value not in allowed:
-            raise self.fail(key, " or ".join(f'"{each}"' for each in allowed))
-        return value
-
-    def exact(self, key: str, needed: Any, default: Any = _ABSENT) -> None:
-        """`needed` in value and type: 1 is not true, 1.0 is not 1."""
-        value = self.get(key, default)
-        if type(value) is not type(needed) or value != needed:
-            raise self.fail(key, json.dumps(needed))
-
-    def empty(self, key: str, *allowed: Any) -> None:
-        """Absent, or one of `allowed`: the key stands for a thing that this program has not."""
-        value = self.get(key)
-        if value is not _ABSENT and not any(type(value) is type(each) and value == each for each in allowed):
-            raise self.fail(key, "absent or " + " or ".join(json.dumps(each) for each in allowed))
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _finite(value: Any) -> float | None:
-    """`value` as a float if it is a finite number, else None."""
-    if not isinstance(value, float) and not _is_integer(value):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _text(section: _Section) -> TextConfig:
+def _text(section: Section) -> TextConfig:
     kind = section.one_of("model_type", FISH_TEXT, QWEN_TEXT)
     layers = section.integer("num_hidden_layers")
     layer_types = _layer_types(section, layers, kind)
@@ -297,11 +214,11 @@ def _text(section: _Section) -> TextConfig:
     return config
 
 
-def _layer_types(section: _Section, layers: int, kind: str) -> tuple[str, ...]:
+def _layer_types(section: Section, layers: int, kind: str) -> tuple[str, ...]:
     """The kind of each layer: given as a list, or by the interval in the Qwen form of the config."""
     types = section.get("layer_types")
     interval = section.integer("full_attention_interval") if _counts_by_interval(section, kind) else None
-    if interval and types in (_ABSENT, None):
+    if interval and types in (ABSENT, None):
         types = [FULL if (index + 1) % interval == 0 else LINEAR for index in range(layers)]
         if FULL not in types:
             raise section.fail("full_attention_interval", f"at most num_hidden_layers, {layers}")
@@ -323,11 +240,11 @@ def _layer_types(section: _Section, layers: int, kind: str) -> tuple[str, ...]:
     return tuple(types)
 
 
-def _counts_by_interval(section: _Section, kind: str) -> bool:
+def _counts_by_interval(section: Section, kind: str) -> bool:
     return kind == QWEN_TEXT and section.get("full_attention_interval", None) is not None
 
 
-def _check_switches(section: _Section, layers: int, kind: str) -> None:
+def _check_switches(section: Section, layers: int, kind: str) -> None:
     """What the network always does must be what the checkpoint was trained with.
 
     Qwen's own form has no key for zero-centred norms and for experts in every layer: it always has both.
@@ -336,14 +253,14 @@ def _check_switches(section: _Section, layers: int, kind: str) -> None:
     section.exact("rotary_interleaved", False, default=False)
     section.exact("use_qk_norm", True, default=True)
     section.exact("attn_output_gate", True, default=True)
-    section.exact("layernorm_zero_centered_gamma", True, default=True if in_qwen else _ABSENT)
+    section.exact("layernorm_zero_centered_gamma", True, default=True if in_qwen else ABSENT)
     section.exact("tie_word_embeddings", False, default=False)
     moe = ["moe"] * layers
-    if section.get("mlp_layer_types", moe if in_qwen else _ABSENT) != moe:
+    if section.get("mlp_layer_types", moe if in_qwen else ABSENT) != moe:
         raise section.fail("mlp_layer_types", f'"moe" for each of the {layers} layers')
 
 
-def _shared_expert_size(section: _Section) -> int:
+def _shared_expert_size(section: Section) -> int:
     if section.get("shared_expert_intermediate_size", None) is None:
         return 0
     size = section.integer("shared_expert_intermediate_size", least=0)
@@ -352,7 +269,7 @@ def _shared_expert_size(section: _Section) -> int:
     return size
 
 
-def _rope(section: _Section) -> tuple[float, float]:
+def _rope(section: Section) -> tuple[float, float]:
     """(theta, partial rotary factor) of the backbone. Copies of them beside `rope_parameters` must agree."""
     rope = section.section("rope_parameters")
     rope.one_of("rope_type", "default", default="default")
@@ -370,12 +287,12 @@ def _rope(section: _Section) -> tuple[float, float]:
     return theta, factor
 
 
-def _check_multiple(section: _Section, key: str, of: str) -> None:
+def _check_multiple(section: Section, key: str, of: str) -> None:
     if section.integer(key) % section.integer(of):
         raise section.fail(key, f"a multiple of {of}, {section.get(of)}")
 
 
-def _tower(section: _Section) -> TowerConfig:
+def _tower(section: Section) -> TowerConfig:
     section.one_of("model_type", "fish_qwen3_audio_decoder", default="fish_qwen3_audio_decoder")
     section.one_of("decoder_type", "codebook_mtp_shared")
     section.one_of("vq_feature_scope", "all_vq", default="all_vq")
@@ -406,7 +323,7 @@ def _tower(section: _Section) -> TowerConfig:
     return config
 
 
-def _backbone_codebooks(section: _Section, codebooks: int) -> int:
+def _backbone_codebooks(section: Section, codebooks: int) -> int:
     number = section.integer("vq_backbone_codebooks", least=0, default=0)
     if section.get("vq_feature_placement") == "backbone_partial" and not 1 <= number <= codebooks - 1:
         raise section.fail("vq_backbone_codebooks", f"1 to {codebooks - 1} with backbone_partial")
@@ -415,7 +332,7 @@ def _backbone_codebooks(section: _Section, codebooks: int) -> int:
     return number
 
 
-def _check_tower_switches(section: _Section) -> None:
+def _check_tower_switches(section: Section) -> None:
     """`rotary_interleaved` and `attention_qk_norm` are in the file too; nothing that runs it reads them."""
     section.exact("attention_output_gate", True)
     section.exact("layernorm_zero_centered_gamma", True)
@@ -433,14 +350,14 @@ def _check_tower_switches(section: _Section) -> None:
             raise spec.fail(key, "absent, the tower has no experts")
 
 
-def _check_tower_fits(top: _Section, text: TextConfig, tower: TowerConfig) -> None:
+def _check_tower_fits(top: Section, text: TextConfig, tower: TowerConfig) -> None:
     if tower.dim != text.hidden_size:
         decoder = top.section("audio_decoder_config")
         raise decoder.fail("dim", f"text_config.hidden_size, {text.hidden_size}")
     top.section("text_config").exact("tower_layer_count", tower.num_layers, default=tower.num_layers)
 
 
-def _candidates(top: _Section, vocab_size: int, codebook_size: int) -> tuple[int, int, int]:
+def _candidates(top: Section, vocab_size: int, codebook_size: int) -> tuple[int, int, int]:
     """(first id of the band, last id, end of speech)."""
     start = top.integer("semantic_start_token_id", least=0)
     end = top.integer("semantic_end_token_id", least=start)
@@ -457,7 +374,7 @@ def _candidates(top: _Section, vocab_size: int, codebook_size: int) -> tuple[int
     return start, end, eos
 
 
-def _quantization(top: _Section) -> QuantizationConfig | None:
+def _quantization(top: Section) -> QuantizationConfig | None:
     if top.get("quantization_config", None) is None:
         return None
     section = top.section("quantization_config")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.drama3.config import ConfigError, Drama3Config, QuantizationConfig
+from engine.drama3.config import Drama3Config, QuantizationConfig
+from engine.drama3.json_section import ConfigError
 
 DATA = Path(__file__).parents[1] / "data/drama3_tiny"
 BASE = json.loads((DATA / "checkpoint/config.json").read_text())
