@@ -32,7 +32,7 @@ from web.shelf import Shelf
 from web.theme import STYLE, theme
 
 ASKS = (PERFORM, *SCENE_ASKS)  # the buttons that ask for sound
-LOOKS = {"theme": theme(), "css": STYLE}
+LOOKS = {"theme": theme(), "css": STYLE, "footer_links": ["api"]}
 
 
 def build(stage: Stage, why: str, scenes: SceneStage | None = None) -> gr.Blocks:
@@ -41,15 +41,17 @@ def build(stage: Stage, why: str, scenes: SceneStage | None = None) -> gr.Blocks
     with gr.Blocks(title="Tableread", delete_cache=(600, 3600)) as page:
         gr.Markdown("# Tableread\nCast a scene, hear it while it is being performed, retake a line.")
         with gr.Column(elem_id="transport"):
-            stage_player = player(ask=" ".join(ASKS), sample_rate=stage.engine.family.sample_rate)
+            stage_player = player(ask=" ".join(ASKS), sample_rate=stage.family.sample_rate)
         with gr.Tabs():
             with gr.Tab("Scene", id="scene"):
-                key, everything, runs = scene_tab(scenes, stage_player)
+                key, lines, everything, runs = scene_tab(scenes, stage_player)
             with gr.Tab("Line", id="line-tab"):
                 takes = line_tab(stage, stage_player, key, runs)
-        gr.Markdown(why, elem_classes="hint")
+        gr.Markdown(why, elem_classes="hint", elem_id="why")
         quiet = {"show_progress": "hidden", "api_visibility": "private"}
-        page.load(scenes.enter, key, everything, **quiet).then(stage.list_takes, key, takes, **quiet)
+        entered = page.load(scenes.enter, key, everything, **quiet)
+        entered.then(stage.list_takes, key, takes, **quiet).then(scenes.stopped, key, lines, **quiet)
+        key.change(stage.list_takes, key, takes, **quiet)  # another key has no takes
         endpoints(stage)
         scene_endpoints(scenes)
     return page
@@ -101,7 +103,6 @@ def main() -> None:
             ssr_mode=False,
             enable_monitoring=False,
             run_history=False,
-            footer_links=["api"],
         )
     finally:
         shelf.close()

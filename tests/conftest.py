@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -39,6 +41,29 @@ def tiny_family(drama3_tiny):
     from engine.drama3.family import Drama3Family
 
     return Drama3Family.load(drama3_tiny / "checkpoint", "tiny", "local", torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def house(drama3_tiny) -> Iterator[SimpleNamespace]:
+    """The whole page, served: its address, its blocks, and the handlers behind it."""
+    import app  # late, like all of it: only tests of the page need Gradio
+    from web import gpu
+    from web.cast_stage import CastStage
+    from web.handlers import Stage
+    from web.queue import Gate
+    from web.rooms import Rooms
+    from web.scene_stage import SceneStage
+    from web.shelf import Shelf
+
+    shelf, rooms = Shelf(), Rooms()
+    stage = Stage(gpu.open_house(str(drama3_tiny / "checkpoint")), Gate(), shelf)
+    scenes = SceneStage(stage, rooms)
+    blocks = app.build(stage, "A test performs here.", scenes)
+    _, address, _ = blocks.queue().launch(prevent_thread_lock=True, quiet=True, ssr_mode=False, **app.LOOKS)
+    yield SimpleNamespace(address=address, blocks=blocks, stage=stage, scenes=scenes, casts=CastStage(scenes))
+    blocks.close(verbose=False)
+    shelf.close()
+    rooms.close()
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 // The cast as cards. In: the value {cards, kinds, voices, cant, open}; see web/scene_list.py.
-// Out: submit {who, kind, ready, description, scene} another voice, select {who} clips and files of a character,
+// Out: submit {who, kind, ready, description, scene} another voice, select {who} clips and files of a character ("" closes them),
 //      delete {who} forget a voice, play {who, by, count} a casting call.
 // Words of a visitor reach the page through textContent, values and attributes only.
 
@@ -14,6 +14,8 @@ const field = (name, label, tag = "input") => {
 const set = (input, value) => {
   if (document.activeElement !== input && input.value !== value) input.value = value;
 };
+
+let clipsOf = null; // whose place for clips is open
 
 const frame = () => {
   const root = element.querySelector(".tr-scene-cast");
@@ -87,15 +89,21 @@ const draw = () => {
   });
   root.querySelector("details").hidden = !parts[1].length;
   root.querySelector("summary").textContent = `${parts[1].length} more`;
-  put(root.querySelector(".tr-note"), value.note || "");
+  tell(root.querySelector(".tr-note"), value.note || "");
   put(root.querySelector(".tr-cant"), value.cant.join(" "));
+  if (clipsOf && !value.cards.some((each) => each.key === clipsOf && each.kind === "clips")) openClips("");
+};
+
+const openClips = (who) => {
+  clipsOf = who;
+  trigger("select", { who });
 };
 
 const give = (card) => {
   const data = { who: card.dataset.who };
   for (const name of ["kind", "ready", "description", "scene"]) data[name] = card.querySelector(`[name=${name}]`).value;
   trigger("submit", data);
-  if (data.kind === "clips") trigger("select", { who: data.who }); // and there is the place for them
+  if (data.kind === "clips") openClips(data.who); // and there is the place for them
 };
 
 element.addEventListener("change", ({ target }) => {
@@ -106,7 +114,8 @@ element.addEventListener("click", ({ target }) => {
   const node = target.closest("button[data-act]");
   if (!node) return;
   const who = node.closest(".tr-card").dataset.who;
-  if (node.dataset.act === "select" || node.dataset.act === "delete") return trigger(node.dataset.act, { who });
+  if (node.dataset.act === "select") return openClips(who);
+  if (node.dataset.act === "delete") return trigger("delete", { who });
   window.tableread?.asked();
   trigger("play", { who, by: node.dataset.act });
 });

@@ -20,17 +20,19 @@ from engine.audio_files import read_clip, safe_name
 from engine.mix import equal_gains, loudness
 from engine.references import prepare
 from engine.scene import SceneLine, seed_for
-from engine.take import Character, Clip, Encoded, Reference, RequestError, Status, fresh_seed
+from engine.take import Character, Clip, Reference, RequestError, Status, fresh_seed
 from engine.voice_file import SUFFIX, character_of, read_voice, saved_voice, write_voice
 from prompts.cues import folded
 from prompts.text import FIELD_CHARACTERS
 from web.casting import CLIPS, DESCRIBED, FILE, OWN, READY, Call, Candidate, Voice, ready
+from web.clips import clips_with_words, no_clips
 from web.director import Broken, Step, sending
-from web.handlers import fingerprint, session_of
+from web.handlers import session_of
 from web.reel import Reel
 from web.rooms import Room, Run
 from web.scene_list import about, cast_facts
 from web.scene_stage import SceneStage, said
+from web.troupe import fingerprint
 
 LETTERS = "ABCDE"
 CANDIDATES = 4
@@ -75,30 +77,23 @@ class CastStage:
         """Show the place where a character gets clips or a voice file."""
         room, who = self._room(key, request), said(chosen, "who")
         name = next((line.speaker for line in room.scene.lines if line.actor == who), "")
-        return gr.update(visible=bool(name)), name, None, "", None, ""
+        return gr.update(visible=bool(name)), name, *no_clips()
 
     def give_clips(
         self,
         key: Any,
         name: str,
-        clip: str | None,
-        words: str,
-        clip_2: str | None,
-        words_2: str,
         request: gr.Request,
+        *clips: str | None,
     ) -> Yield:
-        """Give a character the voice of one or two clips."""
+        """Give a character the voice of clips, the values of `web/clips.py`'s fields."""
         room, note = self._room(key, request), ""
         try:
             self._voice(room, folded(name or ""))
-            given = [(path, said_in.strip()) for path, said_in in ((clip, words), (clip_2, words_2)) if path]
-            if not given:
-                raise RequestError("There is no clip; upload or record 1 to 60 seconds of the voice.")
-            if not all(said_in for _, said_in in given):
-                raise RequestError("A clip has no words; write down what is said in it.")
+            given = clips_with_words(clips)
             notes: list[str] = []
-            clips = [(read_clip(path, tell=notes.append), said_in) for path, said_in in given]
-            voice, heard = self._encoded(session_of(request), name, clips)
+            read = [(read_clip(path, tell=notes.append), said_in) for path, said_in in given]
+            voice, heard = self._encoded(session_of(request), name, read)
             files = tuple(path for path, _ in given)
             room.give(folded(name), replace(voice, files=files))
             note = " ".join([f"{name} has the voice of {voice.about} now.", *notes, *heard])
@@ -285,12 +280,9 @@ class CastStage:
             references = []
             for number, (clip, words) in enumerate(clips, 1):
                 ready_clip = prepare(clip, troupe.family.sample_rate, f"Clip {number}")
-                codes = None
-                for event in self.scenes.director.codes_of(troupe, session, clip):
-                    if isinstance(event, Encoded):
-                        codes = event.codes
-                        notes += [event.note] if event.note and troupe is self.scenes.main else []
-                references.append(Reference(codes, words))
+                *_, heard = troupe.encoded(session, clip)
+                notes += [heard.note] if heard.note and troupe is self.scenes.main else []
+                references.append(Reference(heard.codes, words))
                 keys += [(f"{troupe.model[0]}@{troupe.model[1]}", ready_clip.key), ("", fingerprint(clip))]
             played[troupe.model] = Character(name, tuple(references))
         if self.scenes.main.model not in played:

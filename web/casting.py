@@ -53,6 +53,8 @@ class Voice:
         if self.kind in (CLIPS, FILE):
             if not able.clone:
                 raise RequestError(f"{family.name} can't follow a clip; give {name} a ready voice or words.")
+            if not self.played:
+                raise RequestError(f"{name} has no clip yet; give one, or choose another voice.")
             played = self.played.get((family.name, family.revision))
             if played is None:
                 raise RequestError(

@@ -51,9 +51,11 @@ const draw = () => {
   light();
 };
 
-const light = () => {
+const light = (scroll = false) => {
   for (const item of element.querySelectorAll(".tr-candidate")) {
-    item.classList.toggle("tr-is-heard", heardNow.includes(`candidate ${item.dataset.letter}`));
+    const heard = heardNow.includes(`candidate ${item.dataset.letter}`);
+    item.classList.toggle("tr-is-heard", heard);
+    if (heard && scroll) show(item);
   }
 };
 
@@ -61,7 +63,7 @@ window.addEventListener(
   "tableread:sounding",
   ({ detail }) => {
     heardNow = detail.lines;
-    light();
+    light(true);
   },
   { signal: gone.signal },
 );

@@ -8,7 +8,7 @@ waits while the listener has enough to hear. Whatever ends it, what was heard of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 
 from engine.attempt import Attempt, attempt_for, perform_attempt
-from engine.cache import BoundedCache
 from engine.engine import Engine
-from engine.family import Family
 from engine.mix import Part, equal_gains, loudness, mixed
 from engine.scene import SceneLine, SceneTake, seed_for, voice_key
 from engine.take import (
@@ -39,36 +37,17 @@ from prompts.duration import expected_seconds
 from prompts.text import PromptError
 from web import gpu
 from web.casting import Voice
-from web.handlers import CODES_BYTES, FAST_RTF, USUAL_RTF, Stage, fingerprint
+from web.handlers import FAST_RTF, Stage
 from web.queue import Gate
 from web.reel import Reel
 from web.rooms import Room, Run
+from web.troupe import Troupe
 
 AHEAD_S = 10.0  # the next line is asked for when the listener has less than this left
 TICK_S = 0.25  # between two looks at a listener who has enough
 START_S, SLOW_START_S = 0.25, 1.0  # sound held back before a scene starts, and where the model is slow
 
 Step = tuple[dict[str, Any] | None, bool]
-
-
-@dataclass
-class Troupe:
-    """A model that plays and the way to it: gate, door, the codes of clips it knows, how fast it is."""
-
-    engine: Engine
-    gate: Gate
-    perform: Callable[[TakeRequest], Iterator[Event]]
-    encode: Callable[[Clip], Iterator[Event]]
-    codes: BoundedCache[np.ndarray]
-    rtf: float = USUAL_RTF
-
-    @property
-    def family(self) -> Family:
-        return self.engine.family
-
-    @property
-    def model(self) -> tuple[str, str]:
-        return self.family.name, self.family.revision
 
 
 @dataclass(frozen=True)
@@ -88,11 +67,10 @@ class Director:
     """Who performs, who rehearses, and how a scene of a room becomes sound. Lives as long as the page."""
 
     def __init__(self, stage: Stage, understudy: Engine | None = None) -> None:
-        self.main = Troupe(stage.engine, stage.gate, gpu.perform, gpu.encode, stage.codes)
+        self.main = stage.troupe
         self.rehearsal = None
         if understudy:
-            codes: BoundedCache[np.ndarray] = BoundedCache(CODES_BYTES)
-            self.rehearsal = Troupe(understudy, Gate(), gpu.rehearse, gpu.encode_for_rehearsal, codes)
+            self.rehearsal = Troupe(understudy, Gate(), gpu.rehearse, gpu.encode_for_rehearsal)
         self.troupes = [self.main, *([self.rehearsal] if self.rehearsal else [])]
 
     def performance(
@@ -276,25 +254,12 @@ class Director:
         for reference in character.voice or ():
             if isinstance(reference.audio, Clip):
                 codes = None
-                for event in self.codes_of(troupe, session, reference.audio):
+                for event in troupe.encoded(session, reference.audio):
                     codes = event.codes if isinstance(event, Encoded) else codes
                     yield event
                 reference = Reference(codes, reference.transcript)
             voice.append(reference)
         yield replace(character, voice=tuple(voice) or None)
-
-    def codes_of(self, troupe: Troupe, session: str, clip: Clip) -> Generator[Event, None, None]:
-        """The events of encoding a clip, the last one Encoded. Raises RequestError if it can't be used."""
-        mark = fingerprint(clip)
-        if (codes := troupe.codes.get(mark)) is not None:
-            yield Encoded("", codes)
-            return
-        for event in troupe.gate.through(session, 2.0, lambda: troupe.encode(clip)):
-            if isinstance(event, Trouble):
-                raise RequestError(event.sentence)
-            if isinstance(event, Encoded):
-                troupe.codes.put(mark, event.codes, event.codes.nbytes)
-            yield event
 
     def retaken(
         self, room: Room, session: str, troupe: Troupe, line_id: str, wish: Wish

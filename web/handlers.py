@@ -1,17 +1,15 @@
 """Components to request values, events to components: what a visitor wants, in their words.
 
 A handler is a generator. It builds a frozen TakeRequest, lets it through the gate and the door, and turns
-each event into a player message. It holds no tensor. Takes belong to their session; codes of clips are kept
-by content, a bounded number of them.
+each event into a player message. It holds no tensor. Takes belong to their session.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 import threading
-from collections.abc import Generator, Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +17,6 @@ import gradio as gr
 import numpy as np
 
 from engine.audio_files import read_clip
-from engine.cache import BoundedCache
 from engine.card import card as take_card
 from engine.engine import Engine
 from engine.take import (
@@ -44,15 +41,16 @@ from engine.voices import ready_voices
 from prompts.duration import expected_seconds
 from prompts.text import PromptError
 from web import gpu, player
+from web.clips import clips_with_words
 from web.queue import Gate
 from web.recogniser import hear, why_deaf
 from web.shelf import Shelf, Take
+from web.takes import entry
+from web.troupe import Troupe
 
 READY, DESCRIBED, CLIPS, OWN = "A ready voice", "In words", "From clips", "The model's own"
-CODES_BYTES = 32 << 20
 SLOW_START_S = 0.6  # sound held back before a take starts where the model is hardly faster than real time
 FAST_RTF = 0.75
-USUAL_RTF = 0.5  # until a take has been heard
 STOP_S = 5.0  # a stopped take has landed long before; longer than that nobody waits for a list
 
 Yield = tuple[Any, ...]
@@ -75,15 +73,12 @@ class Hearing:
 
 
 class Stage:
-    """The page's handlers and what they share: the engine's facts, the gate, the shelf, codes of known
-    clips.
-    """
+    """The page's handlers and what they share: who performs, the shelf, the ready voices."""
 
     def __init__(self, engine: Engine, gate: Gate, shelf: Shelf) -> None:
-        self.engine, self.gate, self.shelf = engine, gate, shelf
-        self.voices = ready_voices(engine.family.capabilities)
-        self.codes: BoundedCache[np.ndarray] = BoundedCache(CODES_BYTES)
-        self._rtf = USUAL_RTF
+        self.troupe, self.shelf = Troupe(engine, gate, gpu.perform, gpu.encode), shelf
+        self.family = engine.family
+        self.voices = ready_voices(self.family.capabilities)
         self._under_way: dict[str, threading.Event] = {}  # the take of a session, set when it has ended
 
     def perform_line(
@@ -95,21 +90,20 @@ class Stage:
         describe: str,
         name: str,
         scene: str,
-        clip: str | None,
-        words: str,
-        clip_2: str | None,
-        words_2: str,
         seed: str,
         temperature: float,
         top_p: float,
         top_k: float | None,
         key: Any,
         request: gr.Request,
+        *clips: str | None,
     ) -> Iterator[Yield]:
-        """Perform a line. Streams player messages; the last one comes with the take's files and its card."""
+        """Perform a line. Streams player messages; the last one comes with the take's files and its card.
+
+        `clips` are the values of `web/clips.py`'s fields.
+        """
         take_id, session = secrets.token_hex(6), owner(key, request)
         try:
-            clips = [(clip, words), (clip_2, words_2)] if voice == CLIPS else []
             character = self._character(voice, ready, describe, name, scene, clips)
             sampling = sampling_of(temperature, top_p, top_k)
             wanted = TakeRequest(self._directed(text, direction), character, (), sampling, seed_of(seed))
@@ -183,18 +177,11 @@ class Stage:
         """The codes of a reference clip, [codebooks, frames], its key and what was done to the clip."""
         if not clip:
             raise refusal("There is no clip; give an audio file of 1 to 60 seconds.")
-        session = session_of(request)
         try:
-            heard = read_clip(clip)
+            *_, heard = self.troupe.encoded(session_of(request), read_clip(clip))
         except RequestError as problem:
             raise refusal(str(problem)) from None
-        for event in self.gate.through(session, 2.0, lambda: gpu.encode(heard)):
-            if isinstance(event, Trouble):
-                raise refusal(event.sentence)
-            if isinstance(event, Encoded):
-                self.codes.put(fingerprint(heard), event.codes, event.codes.nbytes)
-                return {"key": event.key, "codes": event.codes.tolist(), "note": event.note}
-        raise refusal("The clip was not encoded; try it again.")
+        return {"key": heard.key, "codes": heard.codes.tolist(), "note": heard.note}
 
     def words_of(self, clip: str | None) -> str:
         """What a new or a newly cut clip says, as far as somebody can hear it; words of the old clip never
@@ -208,12 +195,13 @@ class Stage:
             raise refusal(str(problem)) from None
         return hear(np.atleast_2d(heard.samples).mean(0), heard.sample_rate)
 
-    def list_takes(self, key: Any, request: gr.Request) -> list[dict[str, str]]:
-        """This visitor's takes as the page lists them, newest first."""
-        return self._listed(owner(key, request))
+    def list_takes(self, key: Any, request: gr.Request) -> Yield:
+        """The files and the card of this visitor's newest take, and all takes as the page lists them."""
+        takes = self.shelf.takes(owner(key, request))
+        return *(shown(takes[0]) if takes else nothing_shown()), self._listed(owner(key, request))
 
-    def keep_cut_take(self, key: Any, request: gr.Request) -> list[dict[str, str]]:
-        """After Stop: the visitor's takes, once the one that was stopped is among them."""
+    def keep_cut_take(self, key: Any, request: gr.Request) -> Yield:
+        """After Stop: the same, once the take that was stopped is among them."""
         if ended := self._under_way.get(owner(key, request)):
             ended.wait(STOP_S)
         return self.list_takes(key, request)
@@ -233,12 +221,12 @@ class Stage:
         voice = self.voices.get(voice_id)
         if voice is None:
             raise RequestError(f"There is no voice {voice_id!r}; use one of {', '.join(self.voices)}.")
-        if self.engine.family.capabilities.clone:
-            return Character(voice=(Reference(self._known(read_clip(voice.clip)), voice.words),))
+        if self.family.capabilities.clone:
+            return Character(voice=(Reference(self.troupe.known(read_clip(voice.clip)), voice.words),))
         return Character(description=voice.id)
 
     def _character(
-        self, voice: str, ready: str, describe: str, name: str, scene: str, clips: list
+        self, voice: str, ready: str, describe: str, name: str, scene: str, clips: Sequence[str | None]
     ) -> Character:
         if voice == READY:
             return self._ready(ready)
@@ -248,23 +236,19 @@ class Stage:
             return Character(name.strip(), None, describe.strip(), scene.strip() or None)
         if voice != CLIPS:
             return Character()
-        given = [(clip, words) for clip, words in clips if clip]
-        if not given:
-            raise RequestError("There is no clip; upload or record 1 to 60 seconds of the voice.")
-        return Character(voice=tuple(Reference(self._known(read_clip(clip)), words) for clip, words in given))
+        given = clips_with_words(clips)
+        known = [self.troupe.known(read_clip(clip)) for clip, _ in given]
+        return Character(
+            voice=tuple(Reference(codes, words) for codes, (_, words) in zip(known, given, strict=True))
+        )
 
     def _directed(self, text: str, direction: str) -> str:
         if not direction.strip():
             return text
         try:
-            return self.engine.family.directed(text, direction)
+            return self.family.directed(text, direction)
         except PromptError as problem:
             raise RequestError(str(problem)) from None
-
-    def _known(self, clip: Clip) -> Clip | np.ndarray:
-        """The clip's codes, if this process has heard it before: a worker may have forgotten them."""
-        codes = self.codes.get(fingerprint(clip))
-        return clip if codes is None else codes
 
     def _perform(
         self, session: Hashable, take_id: str, wanted: TakeRequest
@@ -272,14 +256,14 @@ class Stage:
         """Player messages; the last one comes once more, with the finished take."""
         hearing, ended = Hearing(take_id, wanted), False
         over = self._under_way[session] = threading.Event()
-        seconds = self._rtf * expected_seconds(wanted.text)
+        seconds = self.troupe.rtf * expected_seconds(wanted.text)
         try:
-            for event in self.gate.through(session, seconds, lambda: gpu.perform(wanted)):
+            for event in self.troupe.gate.through(session, seconds, lambda: self.troupe.perform(wanted)):
                 ended = isinstance(event, (Done, Trouble))
                 for message in self._messages(hearing, event):
                     yield message, None
                 if isinstance(event, Done):
-                    self._rtf = event.timings.rtf
+                    self.troupe.rtf = event.timings.rtf
                     message = player.end(take_id, len(hearing.chunks), event.finish_reason, len(hearing.pcm))
                     yield message, None  # before any file is written: the player waits for it
                     yield message, self._keep(session, hearing, event)
@@ -302,20 +286,20 @@ class Stage:
         elif isinstance(event, Audio):
             if not hearing.chunks:
                 hearing.sample_rate = event.sample_rate
-                held = player.START_BUFFER_S if self._rtf <= FAST_RTF else SLOW_START_S
+                held = player.START_BUFFER_S if self.troupe.rtf <= FAST_RTF else SLOW_START_S
                 yield player.config(hearing.take_id, event.sample_rate, held)
             # Noted before it is sent: a stop may come with the message, and what was sent is the take.
             hearing.chunks.append(event.pcm)
-            hearing.frames = event.first_frame + len(event.pcm) // self.engine.family.hop
+            hearing.frames = event.first_frame + len(event.pcm) // self.family.hop
             yield player.audio(hearing.take_id, len(hearing.chunks) - 1, event.pcm)
 
     def _remember(self, hearing: Hearing, event: Encoded) -> None:
         clips = [each.audio for each in hearing.request.character.voice if isinstance(each.audio, Clip)]
-        self.codes.put(fingerprint(clips[len(hearing.encoded)]), event.codes, event.codes.nbytes)
+        self.troupe.keep(clips[len(hearing.encoded)], event)
         hearing.encoded.append(event)
 
     def _keep(self, session: Hashable, hearing: Hearing, done: Done) -> Take:
-        card = take_card(self.engine.family, hearing.request, done, hearing.encoded)
+        card = take_card(self.family, hearing.request, done, hearing.encoded)
         return self.shelf.keep(session, hearing.take_id, hearing.pcm, hearing.sample_rate, card)
 
 
@@ -381,10 +365,15 @@ def _codes(listed: Any) -> np.ndarray:
     return np.asarray(listed)
 
 
-def shown(take: Take) -> tuple[str, str, dict[str, Any]]:
+def shown(take: Take) -> Yield:
     """A take's files and its card, less the codes, which nobody reads."""
     card = {key: value for key, value in told(take).items() if key != "codes"}
-    return str(take.wav), str(take.flac), card
+    return *(gr.update(value=str(path), interactive=True) for path in (take.wav, take.flac)), card
+
+
+def nothing_shown() -> Yield:
+    """No files and no card."""
+    return *[gr.update(value=None, interactive=False)] * 2, {}
 
 
 def told(take: Take) -> dict[str, Any]:
@@ -392,19 +381,5 @@ def told(take: Take) -> dict[str, Any]:
     return {**take.card, "seed": str(take.card["seed"])}
 
 
-def entry(take: Take) -> dict[str, str]:
-    """A take in the list: its line, and its length, end and seed."""
-    card = take.card
-    facts = [f"{take.audio_s:.1f} s", card["finish_reason"], *card["flags"], f"seed {card['seed']}"]
-    return {"line": card["text"], "facts": " · ".join(facts)}
-
-
 def _cut(hearing: Hearing) -> Done:
     return Done("cancelled", hearing.frames, hearing.request.seed, Timings(), None)
-
-
-def fingerprint(clip: Clip) -> str:
-    """The hash of a clip's samples and rate."""
-    digest = hashlib.sha256(f"{clip.sample_rate} {clip.samples.shape}".encode())
-    digest.update(np.ascontiguousarray(clip.samples).tobytes())
-    return digest.hexdigest()

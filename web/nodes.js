@@ -17,3 +17,13 @@ const button = (act, text, name = "") => {
   node.dataset.act = act;
   return node;
 };
+const show = (node) => {
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  node.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
+};
+// A sentence for whoever just did something, perhaps far from here.
+const tell = (node, text) => {
+  const isNew = Boolean(text) && node.textContent !== text;
+  put(node, text);
+  if (isNew) show(node);
+};

@@ -707,7 +707,7 @@ const ENDINGS = {
 const WHOLE_ONLY = "This browser can't play sound while it is made: the whole take plays when it is ready.";
 
 const titleOf = {
-  idle: () => "Nothing performed yet",
+  idle: () => "Ready",
   busy: () => (!take.made ? "Getting ready" : take.mode === "file" ? "Being made" : "First sound is on its way"),
   blocked: () => "The sound is ready",
   playing: () => (take.again ? "Playing again" : take.reason ? "Playing" : "Performing"),
@@ -715,7 +715,7 @@ const titleOf = {
   paused: () => "Paused",
   ended: () => `${take.name} ${ENDINGS[take.reason] || ENDINGS.stop}`,
   stopped: () => "Stopped",
-  trouble: () => `${take.name} ${take.made ? "broke off" : "didn't work"}`,
+  trouble: () => (take.made ? `${take.name} broke off` : "That didn't work"),
 };
 
 const detailOf = (state) => {
@@ -723,7 +723,7 @@ const detailOf = (state) => {
   if (take.sentence) return take.sentence;
   if (state === "blocked") return "This browser waits for a tap before it plays. Nothing is missed.";
   if (take.mode === "file" && !take.reason) return WHOLE_ONLY;
-  if (state === "stopped") return take.made ? "What was made until then is kept." : "";
+  if (state === "stopped") return take.made ? "What was made is kept." : "";
   if (state === "ended") return isWhole() ? "" : "Some of its sound was lost on the way here.";
   if (sounding?.label && (state === "playing" || state === "paused")) return sounding.label;
   return take.reason ? "" : take.detail;
@@ -801,8 +801,22 @@ const draw = () => {
   }
 };
 
-const resized = new ResizeObserver(draw);
+// For the page, which lets a player stick: how much of a narrow one lies above its last row and may scroll away, and
+// how much is seen then.
+const measure = () => {
+  const { top, height } = root.getBoundingClientRect();
+  const edge = root.clientTop + parseFloat(getComputedStyle(root).paddingTop);
+  const folded = Math.max(0, Math.floor(top_.getBoundingClientRect().top - top - edge));
+  const { style } = document.documentElement;
+  style.setProperty("--tr-folded", `${folded}px`);
+  style.setProperty("--tr-seen", `${Math.ceil(height) - folded}px`);
+};
+const resized = new ResizeObserver(() => {
+  draw();
+  measure();
+});
 resized.observe(canvas);
+resized.observe(root);
 const themed = new MutationObserver(draw); // light to dark is a class on the body
 themed.observe(document.body, { attributes: true, attributeFilter: ["class"] });
 

@@ -239,7 +239,7 @@ const drawMemory = (box, memory) => {
 const draw = () => {
   const root = frame();
   const value = props.value?.rows ? props.value : { rows: [], problems: [], note: "" };
-  put(root.querySelector(".tr-note"), value.note || "");
+  tell(root.querySelector(".tr-note"), value.note || "");
   drawProblems(root, value.problems);
   put(root.querySelector(".tr-empty"), value.rows.length ? "" : "Write lines as NAME: words, or paste a play or Fountain.");
   const list = root.querySelector(".tr-lines");
@@ -262,10 +262,7 @@ const light = (scroll = false) => {
     else item.removeAttribute("aria-current");
   }
   const first = scroll && element.querySelector(".tr-is-heard");
-  if (first && !element.contains(document.activeElement?.closest?.("input"))) {
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    first.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
-  }
+  if (first && !element.contains(document.activeElement?.closest?.("input"))) show(first);
 };
 
 window.addEventListener(

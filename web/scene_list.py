@@ -22,6 +22,7 @@ from prompts.spoken import spoken
 from prompts.text import PromptError
 from web.casting import CLIPS, DESCRIBED, FILE, OWN, READY, Voice
 from web.rooms import Room
+from web.takes import in_words
 
 HERE = Path(__file__).parent
 OPEN_CARDS = 8
@@ -151,7 +152,7 @@ def _take(room: Room, take: SceneTake) -> dict[str, Any]:
     facts = [
         length,
         take.model,
-        *take.flags,
+        *in_words(take.flags),
         *([] if is_here else ["performed again when you press Perform"]),
     ]
     wish = " · ".join(filter(None, (take.direction, take.note)))
@@ -193,9 +194,10 @@ def _memory(room: Room, engine: Engine, line: SceneLine) -> dict[str, Any]:
             "told": f"What {line.speaker} remembers shows once a line before this is performed.",
             "lines": [],
         }
-    told = f"{line.speaker} remembers {len(kept.lines)} earlier lines: {kept.rows:,} of {kept.limit:,} rows."
+    many = "1 earlier line" if len(kept.lines) == 1 else f"{len(kept.lines)} earlier lines"
+    told = f"{line.speaker} remembers {many}: {kept.rows:,} of {kept.limit:,} rows."
     if kept.dropped:
-        told += f" {len(kept.dropped)} are dropped, because there is no room for them."
+        told += f" Left out for want of room: {len(kept.dropped)}."
     how = {each.id: _remembered(room, each, kept.lines, kept.dropped) for each in before}
     return {
         "told": told,

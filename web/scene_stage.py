@@ -29,11 +29,12 @@ from prompts.cues import folded
 from prompts.script import parse
 from prompts.text import PromptError
 from web.casting import READY, Voice, voices_of
-from web.director import Director, Step, Troupe, Wish, label_of
+from web.director import Director, Step, Wish, label_of
 from web.handlers import STOP_S, Stage, is_key, owner, seed_of, session_of
 from web.page_file import read, written
 from web.rooms import Room, Rooms
 from web.scene_list import cast_facts, scene_facts
+from web.troupe import Troupe
 
 SCENES = Path(__file__).resolve().parent.parent / "assets" / "scenes"
 SOURCE_CHARACTERS = 1_000_000
@@ -142,7 +143,7 @@ class SceneStage:
         )
 
     def stopped(self, key: Any, request: gr.Request) -> dict[str, Any]:
-        """After Stop: the scene, once the line that was stopped is among the takes."""
+        """After Stop or a reload: the scene, once the line that was stopped is among the takes."""
         room = self.room(key, request)
         room.run.ended.wait(STOP_S)
         return self.rows(room)
@@ -238,7 +239,7 @@ class SceneStage:
             own = "@".join(troupe.model)
             receipt = troupe.engine.forget_voice([each for model, each in voice.keys if model == own])
             states += receipt.states
-            codes += receipt.clips + sum(troupe.codes.forget(each) for model, each in voice.keys if not model)
+            codes += receipt.clips + sum(troupe.clips.forget(each) for model, each in voice.keys if not model)
         words = max((len(each.voice or ()) for each in voice.played.values()), default=0)
         return files, words, codes, states
 

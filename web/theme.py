@@ -29,6 +29,10 @@ def theme() -> gr.themes.Base:
         button_primary_text_color="white",
         block_border_width="1px",
         block_shadow="none",
+        color_accent="*primary_600",
+        body_text_color_subdued="*neutral_600",
+        input_placeholder_color="*neutral_600",
+        input_placeholder_color_dark="*neutral_300",
         body_background_fill="*neutral_50",
         body_background_fill_dark="*neutral_950",
     )

@@ -154,6 +154,12 @@ class Page:
     def press(self, selector: str) -> None:
         self.element(selector).click()
 
+    def rect(self, selector: str) -> dict:
+        """Where an element lies on the screen, in CSS pixels."""
+        return self.js(
+            "return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()", selector
+        )
+
     def text(self, selector: str) -> str:
         return self.js("return document.querySelector(arguments[0]).textContent", selector)
 
@@ -237,3 +243,10 @@ def phone(driver) -> Callable[[int, int], AbstractContextManager[None]]:
 @pytest.fixture
 def page(driver, stage) -> Page:
     return Page(driver, stage)
+
+
+@pytest.fixture
+def tableread(page, house, monkeypatch) -> Page:
+    """The same browser before the whole page."""
+    monkeypatch.setattr(page.stage, "url", house.address.replace("127.0.0.1", "localhost"))
+    return page

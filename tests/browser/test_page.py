@@ -6,33 +6,14 @@ import numpy as np
 import pytest
 import soundfile as sf
 
-import app
-from web import gpu
-from web.handlers import Stage
-from web.queue import Gate
-from web.shelf import Shelf
-
 LINE = "Go on, tell me."
 LONG = "Words and more words, and then again some words. " * 12
 
 
-@pytest.fixture(scope="module")
-def tableread(drama3_tiny):
-    """The served page: its stage, and its address as the harness wants it."""
-    shelf = Shelf()
-    stage = Stage(gpu.open_house(str(drama3_tiny / "checkpoint")), Gate(), shelf)
-    blocks = app.build(stage, "A test performs here.")
-    _, address, _ = blocks.queue().launch(prevent_thread_lock=True, quiet=True, ssr_mode=False, **app.LOOKS)
-    stage.url = address.replace("127.0.0.1", "localhost")
-    yield stage
-    blocks.close(verbose=False)
-    shelf.close()
-
-
 @pytest.fixture
-def visit(page, tableread, monkeypatch):
+def visit(tableread):
     """Open the page with a recorder at its output."""
-    monkeypatch.setattr(page.stage, "url", tableread.url)
+    page = tableread
 
     def visit(**how):
         page.forget()
@@ -73,7 +54,7 @@ def table(page) -> str:
     return page.js("return document.querySelector('#takes').innerText")
 
 
-def test_a_pressed_line_is_heard_sample_for_sample_as_its_file_holds_it(visit, tableread):
+def test_a_pressed_line_is_heard_sample_for_sample_as_its_file_holds_it(visit, house):
     page = visit()
     open_more(page)
     write(page, LINE)
@@ -82,7 +63,7 @@ def test_a_pressed_line_is_heard_sample_for_sample_as_its_file_holds_it(visit, t
     heard, rate, _ = page.recording()
     page.wait(lambda: "7" in table(page))
     (take,) = [
-        each for takes in tableread.shelf._takes.values() for each in takes if each.card["text"] == LINE
+        each for takes in house.stage.shelf._takes.values() for each in takes if each.card["text"] == LINE
     ]
     wanted, file_rate = sf.read(take.wav, dtype="int16")
     sent = wanted.astype(np.float32) / 32768
@@ -92,7 +73,7 @@ def test_a_pressed_line_is_heard_sample_for_sample_as_its_file_holds_it(visit, t
     assert np.array_equal(heard[first : first + len(sent) - start], sent[start:])
 
 
-def test_stop_silences_the_take_keeps_what_was_heard_and_frees_the_next(visit, tableread):
+def test_stop_silences_the_take_keeps_what_was_heard_and_frees_the_next(visit):
     page = visit()
     open_more(page)
     write(page, LONG)
@@ -100,7 +81,7 @@ def test_stop_silences_the_take_keeps_what_was_heard_and_frees_the_next(visit, t
     page.reaches("playing")
     page.press("#stop")
     assert page.reaches("stopped")
-    page.wait(lambda: "cancelled" in table(page))
+    page.wait(lambda: " · cut · " in table(page))
     write(page, LINE)
     page.press("#perform")
     assert page.reaches("ended")["reason"] in ("stop", "length")
@@ -148,8 +129,73 @@ def test_a_phone_shows_the_page_without_sideways_scrolling(visit, phone):
         page = visit()
         page.press("#perform")
         page.wait(lambda: "seed" in table(page))
+        press_titled(page, "Take card")
+        page.wait(lambda: "seed" in page.js("return document.querySelector('#card')?.innerText || ''"))
         wide = page.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0
+
+
+def test_on_a_phone_the_name_of_a_voice_ends_before_the_arrow(visit, phone):
+    with phone(360, 780):
+        page = visit(record=False)
+        room = page.js(
+            "return parseFloat(getComputedStyle(document.querySelector('#who input')).paddingRight)"
+        )
+        assert page.rect("#who input")["right"] - room <= page.rect("#who svg")["left"]
+
+
+def test_on_a_phone_what_is_pressed_is_large_enough_for_a_finger(visit, phone):
+    with phone(360, 780):
+        page = visit(record=False)
+        pressed = "#perform, #stop, #wav, #who input, .gallery-item, .label-wrap, [role=tab]"
+        small = page.js(
+            """return [...document.querySelectorAll(arguments[0])]
+                 .filter(e => e.checkVisibility({ visibilityProperty: true }))
+                 .filter(e => e.getBoundingClientRect().height < 40).map(e => e.textContent)""",
+            pressed,
+        )
+        assert small == []
+
+
+def test_the_footer_ends_with_its_last_item(visit):
+    page = visit(record=False)
+    told = page.wait(lambda: page.js("return document.querySelector('footer')?.innerText"))
+    assert told.strip() == "Use via API"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_scrollbars_are_of_the_pages_colour(visit, driver, scheme):
+    wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
+    try:
+        page = visit(record=False)
+        dark = page.js("return getComputedStyle(document.documentElement).colorScheme === 'dark'")
+        assert dark == (scheme == "dark")
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_the_place_for_a_second_clip_comes_with_the_first(visit, tmp_path):
+    page = visit(record=False)
+    sf.write(tmp_path / "clip.wav", np.zeros(24_000), 24_000)
+    page.js("[...document.querySelectorAll('input[type=radio]')].find(r => r.value === 'From clips').click()")
+    seen = "[...document.querySelectorAll('.further-clip')].filter(e => e.offsetParent).length"
+    field = page.wait(lambda: page.js("return document.querySelector('.clip input[type=file]')"))
+    assert page.js(f"return {seen}") == 0
+    field.send_keys(str(tmp_path / "clip.wav"))
+    page.wait(lambda: page.js(f"return {seen}") == 1)
+
+
+def test_after_a_reload_the_newest_take_lies_ready(visit):
+    page = visit()
+    assert page.js("return document.querySelector('#wav').disabled")
+    page.press("#perform")
+    page.wait(lambda: "seed" in table(page))
+    page.driver.refresh()
+    page.wait(lambda: page.js("return document.querySelector('[data-tab-id=line-tab]')"))
+    page.press("[data-tab-id=line-tab]")
+    page.wait(lambda: page.js("return document.querySelector('#wav')?.disabled === false"))
+    assert "seed" in table(page)
 
 
 def test_every_control_has_a_name_for_a_screen_reader(visit):

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 import soundfile as sf
 
-import app
 from engine.take import Audio
-from web import gpu
-from web.handlers import Stage
-from web.queue import Gate
-from web.rooms import Rooms
-from web.scene_stage import SceneStage
-from web.shelf import Shelf
 
 SCRIPT = "MARA: Go on.\nFINN (low): No.\n(beat)\nMARA: Stay."
 LONG = "\n".join(["MARA: Words and more words.", "FINN: And again some words."] * 3)
@@ -27,29 +20,15 @@ HOSTILE = [
     "\u202eright to left\u202c \u05e9\u05dc\u05d5\u05dd",
     "x" * 200,
 ]
+BUTTONS = ".bar:has(#perform-scene)"
 LISTEN = """window.lit = [];
 window.addEventListener("tableread:sounding", ({ detail }) => window.lit.push(detail.lines.join()));"""
 
 
-@pytest.fixture(scope="module")
-def theatre(drama3_tiny):
-    """The served page: its scenes' handlers, and its address as the harness wants it."""
-    shelf, kept = Shelf(), Rooms()
-    stage = Stage(gpu.open_house(str(drama3_tiny / "checkpoint")), Gate(), shelf)
-    scenes = SceneStage(stage, kept)
-    blocks = app.build(stage, "A test performs here.", scenes)
-    _, address, _ = blocks.queue().launch(prevent_thread_lock=True, quiet=True, ssr_mode=False, **app.LOOKS)
-    scenes.url = address.replace("127.0.0.1", "localhost")
-    yield scenes
-    blocks.close(verbose=False)
-    shelf.close()
-    kept.close()
-
-
 @pytest.fixture
-def visit(page, theatre, monkeypatch):
+def visit(tableread):
     """Open the page as somebody new, with a recorder at its output, and paste a script."""
-    monkeypatch.setattr(page.stage, "url", theatre.url)
+    page = tableread
 
     def visit(script: str = SCRIPT, **how):
         page.forget()
@@ -62,6 +41,19 @@ def visit(page, theatre, monkeypatch):
         return page
 
     return visit
+
+
+@pytest.fixture
+def slow(house, monkeypatch):
+    """Takes that last: one is under way whenever something comes between."""
+    perform = house.scenes.main.perform
+
+    def slowly(wanted):
+        for event in perform(wanted):
+            yield event
+            time.sleep(0.5 * isinstance(event, Audio))
+
+    monkeypatch.setattr(house.scenes.main, "perform", slowly)
 
 
 def shown(page, selector: str) -> list[str]:
@@ -83,17 +75,15 @@ def wide(page) -> int:
     return page.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
-def test_a_performed_scene_is_heard_as_its_mix_holds_it_and_lights_line_after_line(
-    visit, theatre, monkeypatch
-):
+def test_a_performed_scene_is_heard_as_its_mix_holds_it_and_lights_line_after_line(visit, house, monkeypatch):
     for held in ("START_S", "SLOW_START_S"):  # all is there before it sounds: no machine is too slow
         monkeypatch.setattr(f"web.director.{held}", 30.0)
     page = visit("MARA: Go.\n(beat)\nFINN: No.")
     page.press("#perform-scene")
     told = page.reaches("ended")
     heard, _, _ = page.recording()
-    room = list(theatre.rooms._rooms.values())[-1]
-    path, missing = theatre.mix_of(room)
+    room = list(house.scenes.rooms._rooms.values())[-1]
+    path, missing = house.scenes.mix_of(room)
     mix = sf.read(path, dtype="int16")[0].astype(np.float32) / 32768
     start, first = int(np.flatnonzero(mix)[0]), int(np.flatnonzero(heard)[0])
     assert (told["lost"], told["underruns"], missing) == (0, 0, [])
@@ -103,16 +93,8 @@ def test_a_performed_scene_is_heard_as_its_mix_holds_it_and_lights_line_after_li
     assert page.js("return document.querySelectorAll('.tr-is-heard').length") == 0
 
 
-def test_stop_silences_the_scene_and_keeps_what_was_heard(visit, theatre, monkeypatch):
+def test_stop_silences_the_scene_and_keeps_what_was_heard(visit, slow):
     page = visit(LONG)
-    perform = theatre.main.perform
-
-    def slowly(wanted):  # so that a take is under way whenever the stop comes
-        for event in perform(wanted):
-            yield event
-            time.sleep(0.5 * isinstance(event, Audio))
-
-    monkeypatch.setattr(theatre.main, "perform", slowly)
     page.press("#perform-scene")
     page.wait(lambda: page.js("return window.lit.filter(Boolean)"))
     page.press("#stop-scene")
@@ -145,18 +127,22 @@ def test_a_retake_stands_beside_the_first_take_and_marks_who_heard_that(visit):
     page.wait(lambda: shown(page, ".tr-star-mark") == ["★"])
 
 
-def test_after_a_reload_in_the_middle_script_and_takes_are_back_and_nothing_runs(visit, theatre, monkeypatch):
+def test_after_a_reload_in_the_middle_script_and_takes_are_back_and_nothing_runs(
+    visit, house, slow, monkeypatch
+):
     page = visit(LONG)
     page.press("#perform-scene")
     page.wait(lambda: page.js("return window.lit.filter(Boolean)"))
     page.driver.refresh()
     page.wait(lambda: shown(page, ".tr-take-facts-line"))
-    room = list(theatre.rooms._rooms.values())[-1]
-    page.wait(lambda: room.making is None)
+    room = list(house.scenes.rooms._rooms.values())[-1]
+    page.wait(lambda: room.run.ended.is_set())
+    assert 0 < len(room.scene.takes) < 6
+    page.wait(lambda: len(shown(page, ".tr-take-facts-line")) == len(room.scene.takes))
+    page.wait(lambda: "being performed" not in "".join(shown(page, ".tr-take-facts-line")))
     assert page.js("return document.querySelector('#script textarea').value") == LONG
-    kept = len(room.scene.takes)
+    monkeypatch.undo()
     monkeypatch.setattr("web.director.AHEAD_S", 1e9)  # nobody needs to be waited for
-    assert 0 < kept < 6
     page.press("#perform-scene")
     page.wait(lambda: len([each for each in shown(page, ".tr-take-facts-line") if " s · " in each]) == 6)
     page.press("#stop-scene")
@@ -221,8 +207,63 @@ def test_a_phone_shows_the_scene_without_sideways_scrolling(visit, phone):
         page.wait(lambda: shown(page, ".tr-memory-line"))
         page.press("#stop-scene")
         assert wide(page) <= 0
-        margin = "return getComputedStyle(document.querySelector('.tr-line')).scrollMarginBottom"
-        assert page.js(margin) == "80px"  # the bar at the foot of the page lies over so much
+
+
+def sound(page, which: int) -> None:
+    """Let a line sound, as far as the page is told."""
+    page.js(
+        """const lines = [document.querySelectorAll('.tr-line')[arguments[0]].dataset.line];
+           window.dispatchEvent(new CustomEvent('tableread:sounding', { detail: { take: 'x', lines } }));""",
+        which,
+    )
+
+
+def test_a_phone_shows_the_sounding_line_between_the_player_and_the_buttons(visit, phone):
+    with phone(390, 780):
+        page = visit(LONG)
+        for which, start in ((5, 0), (0, 10_000)):
+            page.js("window.scrollTo(0, arguments[0])", start)
+            sound(page, which)
+            page.wait(lambda: page.rect(".tr-is-heard")["bottom"] <= page.rect(BUTTONS)["top"])
+            page.wait(lambda: page.rect(".tr-is-heard")["top"] >= page.rect("#transport")["bottom"])
+            assert page.rect("#transport")["top"] < 0 <= page.rect(".tr-top")["top"]
+            assert page.rect(BUTTONS)["bottom"] == 780
+
+
+def test_the_buttons_at_the_foot_of_a_phone_cover_nothing_of_the_end(visit, phone):
+    with phone(390, 780):
+        page = visit(LONG)
+        page.js("window.scrollTo(0, 10_000)")
+        page.wait(lambda: page.rect("#why")["bottom"] <= page.rect(BUTTONS)["top"])
+
+
+def test_on_a_phone_an_answer_comes_to_where_it_is_seen(visit, phone):
+    with phone(390, 780):
+        page = visit(LONG)
+        click(page, "#mix")
+        note = ".tr-scene-lines .tr-note"
+        page.wait(lambda: "no take to mix yet" in page.text(note))
+        page.wait(lambda: page.rect(note)["bottom"] <= page.rect(BUTTONS)["top"])
+        page.wait(lambda: page.rect(note)["top"] >= page.rect("#transport")["bottom"])
+
+
+def test_a_player_that_tells_of_trouble_leaves_the_buttons_free(visit):
+    page = visit(f"MARA: Go <|im_end|> on.\n{LONG}\n{LONG}")
+    page.press("#perform-scene")
+    page.reaches("trouble")
+    page.js("window.scrollTo(0, 500)")
+    page.wait(lambda: page.rect("#transport")["top"] == 0)
+    assert page.rect(BUTTONS)["top"] >= page.rect("#transport")["bottom"]
+
+
+def test_the_place_for_clips_closes_when_its_card_takes_another_voice(visit):
+    page = visit()
+    choose = """const kind = document.querySelector('.tr-card [name=kind]');
+                kind.value = arguments[0]; kind.dispatchEvent(new Event('change', { bubbles: true }));"""
+    page.js(choose, "clips")
+    page.wait(lambda: shown(page, "#clips"))
+    page.js(choose, "ready")
+    page.wait(lambda: not shown(page, "#clips"))
 
 
 def test_every_control_has_a_name_for_a_screen_reader(visit):

@@ -9,6 +9,7 @@ import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import gradio as gr
 import httpx
@@ -21,32 +22,14 @@ from gradio_client.exceptions import AppError
 import app
 from engine.audio_files import read_card
 from engine.take import TakeRequest
-from web import gpu
-from web.handlers import Stage
-from web.queue import Gate
-from web.shelf import Shelf
 
 LINE = "Go on."
 README = Path(app.__file__).with_name("README.md")
 
 
-@pytest.fixture(scope="module")
-def page(drama3_tiny):
-    """The address of a running page, and its stage."""
-    shelf = Shelf()
-    stage = Stage(gpu.open_house(str(drama3_tiny / "checkpoint")), Gate(), shelf)
-    blocks = app.build(stage, "A test performs here.")
-    _, address, _ = blocks.queue().launch(
-        prevent_thread_lock=True, quiet=True, server_port=None, ssr_mode=False
-    )
-    yield address, stage
-    blocks.close()
-    shelf.close()
-
-
 @pytest.fixture
-def client(page) -> Client:
-    return Client(page[0], verbose=False)
+def client(house) -> Client:
+    return Client(house.address, verbose=False)
 
 
 def write_tone(path: Path) -> None:
@@ -116,18 +99,18 @@ def test_a_clip_goes_through_encode_and_its_codes_make_the_voice(client, tmp_pat
     assert not np.array_equal(mine[: len(plain)], plain[: len(mine)])
 
 
-def test_the_readmes_client_code_runs_as_it_stands(page, tmp_path, monkeypatch, capsys):
+def test_the_readmes_client_code_runs_as_it_stands(house, tmp_path, monkeypatch, capsys):
     (code,) = re.findall(r"```py\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     write_tone(tmp_path / "clip.wav")
-    exec(code.replace("http://127.0.0.1:7860", page[0]), {})
+    exec(code.replace("http://127.0.0.1:7860", house.address), {})
     kinds = capsys.readouterr().out.split()
     assert kinds[-1] == "end"
     assert "audio" in kinds
 
 
-def test_a_ready_voice_is_its_clip_for_a_model_that_clones(client, page):
-    voice = page[1].voices["am_onyx"]
+def test_a_ready_voice_is_its_clip_for_a_model_that_clones(client, house):
+    voice = house.stage.voices["am_onyx"]
     heard = client.predict(handle_file(voice.clip), api_name="/encode")
     by_codes = [{"codes": heard["codes"], "words": voice.words}]
     by_id = joined([each[0] for each in streamed(client, text=LINE, seed="7", ready="am_onyx")])
@@ -170,7 +153,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("given", "named"), REFUSED)
-def test_a_mistake_is_one_sentence_and_no_take(client, page, given, named):
+def test_a_mistake_is_one_sentence_and_no_take(client, house, given, named):
     with pytest.raises(AppError) as refused:
         streamed(client, **given)
     assert named in str(refused.value)
@@ -182,9 +165,9 @@ FORGED = ["/etc/passwd", "../../../../etc/passwd", "file:///etc/passwd", "http:/
 
 @pytest.mark.parametrize("path", FORGED)
 @pytest.mark.parametrize("key", ["path", "url"])
-def test_a_forged_file_is_no_clip_and_tells_nothing(page, path, key):
+def test_a_forged_file_is_no_clip_and_tells_nothing(house, path, key):
     data = {"path": "x.wav", key: path, "meta": {"_type": "gradio.FileData"}}
-    call = f"{page[0]}gradio_api/call/encode"
+    call = f"{house.address}gradio_api/call/encode"
     event = httpx.post(call, json={"data": [data]}).json()["event_id"]
     answer = httpx.get(f"{call}/{event}", timeout=20).text
     assert answer.startswith("event: error")
@@ -192,9 +175,9 @@ def test_a_forged_file_is_no_clip_and_tells_nothing(page, path, key):
     assert path not in answer
 
 
-def test_two_listeners_at_once_each_hear_their_own_take(page):
+def test_two_listeners_at_once_each_hear_their_own_take(house):
     lines = {"7": "Go on.", "8": "Stay where you are, please."}
-    clients = {seed: Client(page[0], verbose=False) for seed in lines}
+    clients = {seed: Client(house.address, verbose=False) for seed in lines}
     alone = {
         seed: joined([each[0] for each in streamed(clients[seed], text=lines[seed], seed=seed)])
         for seed in lines
@@ -205,26 +188,40 @@ def test_two_listeners_at_once_each_hear_their_own_take(page):
         assert np.array_equal(joined([each[0] for each in job.result()]), alone[seed])
 
 
-def test_without_a_recogniser_a_new_clip_empties_the_words(page, monkeypatch, tmp_path):
+def test_without_a_recogniser_a_new_clip_empties_the_words(house, monkeypatch, tmp_path):
     write_tone(tmp_path / "clip.wav")
     monkeypatch.setattr("web.handlers.why_deaf", lambda: "not installed")
-    assert page[1].words_of(str(tmp_path / "clip.wav")) == ""
+    assert house.stage.words_of(str(tmp_path / "clip.wav")) == ""
 
 
-def test_with_a_recogniser_a_new_clip_brings_its_words_and_no_clip_none(page, monkeypatch, tmp_path):
+def test_with_a_recogniser_a_new_clip_brings_its_words_and_no_clip_none(house, monkeypatch, tmp_path):
     write_tone(tmp_path / "clip.wav")
     heard = []
     monkeypatch.setattr("web.handlers.why_deaf", lambda: None)
     monkeypatch.setattr(
         "web.handlers.hear", lambda samples, rate: heard.append((samples.shape, rate)) or "Words."
     )
-    assert page[1].words_of(str(tmp_path / "clip.wav")) == "Words."
-    assert page[1].words_of(None) == ""
+    assert house.stage.words_of(str(tmp_path / "clip.wav")) == "Words."
+    assert house.stage.words_of(None) == ""
     assert heard == [((66_150,), 44_100)]
 
 
-def test_a_take_that_is_cut_counts_the_frames_that_were_heard(page):
-    stage = page[1]
+def test_the_newest_take_lies_ready_and_nothing_does_where_there_is_none(house):
+    key, request = "k" * 32, SimpleNamespace(session_hash="newest")
+    wav, flac, card, listed = house.stage.list_takes(key, request)
+    assert (wav["interactive"], flac["interactive"], card, listed) == (False, False, {}, [])
+    for seed in (1, 2):
+        list(house.stage._perform(key, f"take-{seed}", TakeRequest(LINE, seed=seed)))
+    wav, flac, card, listed = house.stage.list_takes(key, request)
+    assert wav["interactive"]
+    assert read_card(wav["value"])["seed"] == 2
+    assert sf.info(flac["value"]).format == "FLAC"
+    assert card["seed"] == "2"
+    assert [each["facts"][-6:] for each in listed] == ["seed 2", "seed 1"]
+
+
+def test_a_take_that_is_cut_counts_the_frames_that_were_heard(house):
+    stage = house.stage
     wanted = TakeRequest("Words and words. " * 20, seed=3)
     performing = stage._perform("cut", "cut-take", wanted)
     messages = (message for message, _ in performing)
@@ -232,7 +229,7 @@ def test_a_take_that_is_cut_counts_the_frames_that_were_heard(page):
     performing.close()
     (take,) = stage.shelf.takes("cut")
     assert take.card["finish_reason"] == "cancelled"
-    assert take.card["frames"] * stage.engine.family.hop == len(joined(heard))
+    assert take.card["frames"] * stage.family.hop == len(joined(heard))
 
 
 def test_a_cancelled_take_frees_the_gate_for_the_next(client):
@@ -245,8 +242,8 @@ def test_a_cancelled_take_frees_the_gate_for_the_next(client):
     assert card["finish_reason"] in ("stop", "length")
 
 
-def test_what_a_page_shows_is_never_a_template_of_somebodys_words(page):
-    blocks = app.build(page[1], "why")
+def test_what_a_page_shows_is_never_a_template_of_somebodys_words(house):
+    blocks = app.build(house.stage, "why")
     templates = [block for block in blocks.blocks.values() if isinstance(block, gr.HTML)]
     assert templates
     assert all("{{" not in block.html_template and "${" not in block.html_template for block in templates)

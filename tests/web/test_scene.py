@@ -20,36 +20,18 @@ import soundfile as sf
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-import app
 from engine.engine import Engine
 from engine.scene import Scene
 from engine.take import Character, Trouble
 from web import gpu, rooms
 from web.cast_stage import CastStage
 from web.casting import FILE, Voice
-from web.handlers import Stage
-from web.queue import Gate
 from web.rooms import Rooms
 from web.scene_stage import SceneStage
-from web.shelf import Shelf
 
 SCRIPT = "MARA: Go on.\nFINN (low): No.\n(beat)\nMARA: Stay.\nFINN: Why?"
 TWELVE = "\n".join(f"{name}: Go {number}." for number, name in enumerate(["MARA", "FINN"] * 6, 1))
 CAST = {"MARA": {"description": "a weary keeper"}, "Finn": {"description": "a boy"}}
-
-
-@pytest.fixture(scope="module")
-def house(drama3_tiny):
-    """The served page: its address, its scenes' handlers."""
-    shelf, kept = Shelf(), Rooms()
-    stage = Stage(gpu.open_house(str(drama3_tiny / "checkpoint")), Gate(), shelf)
-    scenes = SceneStage(stage, kept)
-    blocks = app.build(stage, "A test performs here.", scenes)
-    _, address, _ = blocks.queue().launch(prevent_thread_lock=True, quiet=True, ssr_mode=False)
-    yield SimpleNamespace(address=address, scenes=scenes, casts=CastStage(scenes), blocks=blocks)
-    blocks.close()
-    shelf.close()
-    kept.close()
 
 
 @pytest.fixture
@@ -397,6 +379,7 @@ def test_memory_is_shown_pinned_and_forgotten(visitor):
     visitor.performs()
     opened = visitor.does(visitor.scenes.open_line, line="L3")["open"]
     assert [each["how"] for each in opened["memory"]["lines"]] == ["remembered"]
+    assert opened["memory"]["told"].startswith("MARA remembers 1 earlier line:")
     opened = visitor.does(visitor.scenes.remember, line="L1", how="forgotten")["open"]
     assert [each["how"] for each in opened["memory"]["lines"]] == ["forgotten"]
     assert visitor.does(visitor.scenes.remember, line="L1", how="pinned")["rows"][0]["memory"] == "pinned"
@@ -441,14 +424,14 @@ def test_a_casting_call_names_nobody_until_one_is_chosen(visitor):
     assert len(joined([each[0] for each in visitor.does(visitor.casts.hear_candidate, letter="A")]))
 
 
-def write_tone(path) -> None:
+def write_tone(path, hz: float = 180) -> None:
     seconds = np.arange(66_150) / 44_100
-    sf.write(path, 0.3 * np.sin(2 * np.pi * (180 * seconds + 4 * np.sin(9 * seconds))), 44_100)
+    sf.write(path, 0.3 * np.sin(2 * np.pi * (hz * seconds + 4 * np.sin(9 * seconds))), 44_100)
 
 
 def test_a_voice_of_clips_is_saved_loaded_and_forgotten_with_a_receipt(visitor, tmp_path):
     write_tone(tmp_path / "clip.wav")
-    given = (visitor.key, "MARA", str(tmp_path / "clip.wav"), "A tone.", None, "", visitor.request)
+    given = (visitor.key, "MARA", visitor.request, str(tmp_path / "clip.wav"), "A tone.")
     cast, _ = visitor.casts.give_clips(*given)
     assert "one clip" in cast["note"]
     assert not any(isinstance(each, float) for each in visitor.room.voices["mara"].keys)
@@ -466,6 +449,23 @@ def test_a_voice_of_clips_is_saved_loaded_and_forgotten_with_a_receipt(visitor, 
     assert visitor.sounds() == cloned
 
 
+def test_up_to_four_clips_make_one_voice(visitor, tmp_path):
+    fields = []
+    for number in range(4):
+        write_tone(tmp_path / f"{number}.wav", 150 + 40 * number)
+        fields += [str(tmp_path / f"{number}.wav"), f"Tone {number}."]
+    cast, _ = visitor.casts.give_clips(visitor.key, "MARA", visitor.request, *fields)
+    assert "4 clips" in cast["note"]
+    (played,) = visitor.room.voices["mara"].played.values()
+    assert [each.transcript for each in played.voice] == [f"Tone {number}." for number in range(4)]
+    assert len({each.audio.tobytes() for each in played.voice}) == 4
+
+
+def test_a_card_without_its_clip_says_so_when_it_is_to_speak(visitor):
+    visitor.does(visitor.casts.cast, who="mara", kind="clips")
+    assert "MARA has no clip yet" in visitor.performs()[-1]["sentence"]
+
+
 @pytest.mark.parametrize(
     ("clip", "words", "named"),
     [(None, "x", "There is no clip"), ("short", "x", "0.4 s"), ("clip", " ", "no words")],
@@ -474,7 +474,7 @@ def test_a_clip_that_gives_no_voice_is_refused_in_the_cast(visitor, tmp_path, cl
     write_tone(tmp_path / "clip.wav")
     sf.write(tmp_path / "short.wav", 0.1 * np.ones(17_640), 44_100)
     path = clip and str(tmp_path / f"{clip}.wav")
-    cast, _ = visitor.casts.give_clips(visitor.key, "MARA", path, words, None, "", visitor.request)
+    cast, _ = visitor.casts.give_clips(visitor.key, "MARA", visitor.request, path, words)
     assert named in cast["note"]
 
 
@@ -500,7 +500,7 @@ def test_another_file_is_no_scene_and_changes_nothing(visitor, tmp_path, text):
 
 def test_deleting_everything_leaves_nothing_behind(visitor, tmp_path):
     write_tone(tmp_path / "clip.wav")
-    given = (visitor.key, "MARA", str(tmp_path / "clip.wav"), "A tone.", None, "", visitor.request)
+    given = (visitor.key, "MARA", visitor.request, str(tmp_path / "clip.wav"), "A tone.")
     visitor.casts.give_clips(*given)
     visitor.does(visitor.casts.cast, who="mara", kind="own")
     visitor.performs()
