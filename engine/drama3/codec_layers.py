@@ -19,6 +19,8 @@ which for transposed convolutions is the *input* channel.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
+from functools import cached_property
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -30,6 +32,11 @@ from engine.drama3.compiled import compiled_loops
 
 Trace = MutableMapping[str, Tensor]
 SNAKE_WIDTH = 512
+TILE_COLUMNS = 16  # of `loops.tiles`
+NORM_EPS = 1e-6
+NOTHING = np.empty(0, np.float32)
+
+Panels = tuple[np.ndarray, int, int]  # of `in_panels`, taps, numbers from one tap to the next
 
 
 class Tensors:
@@ -109,10 +116,27 @@ def note(trace: Trace | None, name: str, rows: Tensor) -> None:
         trace[name] = torch.cat((trace[name], columns), 1) if name in trace else columns
 
 
+def loops_for(x: Tensor) -> ModuleType | None:
+    """The compiled loops, if they take an x like this. They work on the thread that calls them; the threads
+    of torch wait for each other after every operation, and so for the core that has the steps.
+    """
+    return compiled_loops()[0] if x.device.type == "cpu" and x.dtype == torch.float32 else None
+
+
+def in_panels(weight: Tensor, bias: Tensor | None = None) -> np.ndarray:
+    """A matrix [inputs, outputs] as `loops.tiles` reads it: [outputs / 16, 1 + inputs, 16], the bias first,
+    zeros behind the last output.
+    """
+    bias = weight.new_zeros(weight.shape[1]) if bias is None else bias
+    lines = torch.cat((bias[None], weight)).float()
+    lines = F.pad(lines, (0, -lines.shape[1] % TILE_COLUMNS))
+    return lines.view(len(lines), -1, TILE_COLUMNS).transpose(0, 1).contiguous().numpy()
+
+
 class Snake(nn.Module):
     """x + sin^2(a x) / (a + 1e-9), one a per channel, of rows [n, channels].
 
-    A fifth of a decode on a CPU, where a compiled loop does it in a third of the time.
+    The compiled loops have it within the convolution that hears it.
     """
 
     def __init__(self, tensors: Tensors, name: str, channels: int) -> None:
@@ -120,23 +144,18 @@ class Snake(nn.Module):
         alpha = tensors.take(f"{name}.alpha", 1, channels, 1).reshape(channels)
         self.register_buffer("alpha", alpha)
         self.register_buffer("scale", 1 / (alpha + 1e-9))
-        self._tiled: tuple[np.ndarray, np.ndarray] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        loops, _ = compiled_loops() if x.device.type == "cpu" else (None, "")
-        if loops is None:
-            return self.plain(x)
-        if self._tiled is None:  # side by side, so that the loop is long where the channels are few
-            times = -(-SNAKE_WIDTH // len(self.alpha))
-            self._tiled = self.alpha.repeat(times).numpy(), self.scale.repeat(times).numpy()
-        y = torch.empty_like(x, memory_format=torch.contiguous_format)
-        loops.snake(x.contiguous().view(-1).numpy(), *self._tiled, y.view(-1).numpy())
-        return y
-
-    def plain(self, x: Tensor) -> Tensor:
-        """The twin: three passes over memory, of which the sine's takes most."""
         sine = (x * self.alpha).sin_()
         return torch.addcmul(x, sine.mul_(sine), self.scale)
+
+    @cached_property
+    def tiled(self) -> tuple[np.ndarray, np.ndarray]:
+        """`alpha` and `scale` as the loops take them: side by side, so that a loop is long where the channels
+        are few.
+        """
+        times = -(-SNAKE_WIDTH // len(self.alpha))
+        return self.alpha.repeat(times).numpy(), self.scale.repeat(times).numpy()
 
 
 def pointwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -144,23 +163,32 @@ def pointwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.addmm(bias, x, weight)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`F.linear` of rows [n, in]; in float32 on a CPU with loops a row's bits don't depend on how many rows
-    there are, which a library's matrix product doesn't promise.
-    """
-    loops, _ = compiled_loops() if x.device.type == "cpu" and x.dtype == torch.float32 else (None, "")
-    if loops is None:
-        return F.linear(x, weight, bias)
-    y = x.new_empty(len(x), len(weight))
-    bias = weight.new_zeros(len(weight)) if bias is None else bias
-    loops.linear(x.contiguous().numpy(), weight.numpy(), bias.numpy(), y.numpy())
+def convolved(
+    loops: ModuleType,
+    x: Tensor,
+    panels: Panels,
+    columns: int,
+    stride: int = 1,
+    held: np.ndarray = NOTHING,
+    snake: Snake | None = None,
+) -> Tensor:
+    """[n / stride, columns] of rows x [n, inputs] by `loops.convolve_rows`; `held` [left inputs] moves on."""
+    y = x.new_empty(len(x) // stride, columns)
+    heard = snake.tiled if snake else (NOTHING, NOTHING)
+    flat, whole = x.reshape(-1).numpy(), y.view(-1).numpy()
+    loops.convolve_rows(flat, held, x.shape[1], *heard, *panels, stride, whole, columns)
     return y
 
 
 class CausalLayer(nn.Module):
-    """A convolution whose carry is its last `left` inputs [left, inputs]."""
+    """A convolution whose carry is its last `left` inputs [left, inputs].
+
+    It may hear its inputs through a snake, which on a CPU with loops spares a pass over memory.
+    """
 
     bias: Tensor
+    panels: Panels
+    stride = 1
 
     def __init__(self, inputs: int, left: int) -> None:
         super().__init__()
@@ -177,6 +205,11 @@ class CausalLayer(nn.Module):
         x = torch.cat((held, x))
         held.copy_(x[-self.left :])
         return x
+
+    def looped(self, loops: ModuleType, x: Tensor, carries: Carries, snake: Snake | None) -> Tensor:
+        """`forward` by the compiled loop, [n / stride, columns]; the carry moves on."""
+        held = carries[self].view(-1).numpy()
+        return convolved(loops, x, self.panels, len(self.bias), self.stride, held, snake)
 
 
 class CausalConv(CausalLayer):
@@ -202,14 +235,22 @@ class CausalConv(CausalLayer):
         self.register_buffer("weight", weight)  # [out, in, 1, kernel]
         self.register_buffer("bias", tensors.take(f"{name}.conv.bias", outputs))
 
-    def forward(self, x: Tensor, carries: Carries) -> Tensor:
-        x = self.after_carry(x, carries)
+    def forward(self, x: Tensor, carries: Carries, snake: Snake | None = None) -> Tensor:
+        if loops := loops_for(x):
+            return self.looped(loops, x, carries, snake)
+        x = self.after_carry(x if snake is None else snake(x), carries)
         if self.inputs == 1:
             # One channel has no rows to multiply, but its windows side by side do (2.4 times faster).
             return pointwise(x[:, 0].unfold(0, self.kernel, self.stride), self.weight[:, 0, 0].t(), self.bias)
         image = x.view(1, 1, *x.shape).permute(0, 3, 1, 2)  # [1, in, 1, n], channels innermost: no copy
         y = F.conv2d(image, self.weight, self.bias, stride=(1, self.stride), dilation=(1, self.dilation))
         return y.permute(0, 2, 3, 1).reshape(-1, self.weight.shape[0])
+
+    @cached_property
+    def panels(self) -> Panels:
+        weight = self.weight[:, :, 0].permute(2, 1, 0).flatten(0, 1)  # [kernel * in, out]
+        taps, step = (1, 0) if self.dilation == 1 else (self.kernel, self.dilation * self.inputs)
+        return in_panels(weight, self.bias), taps, step
 
 
 class DepthwiseConv(CausalLayer):
@@ -221,8 +262,17 @@ class DepthwiseConv(CausalLayer):
         self.register_buffer("bias", tensors.take(f"{name}.conv.bias", channels))
 
     def forward(self, x: Tensor, carries: Carries) -> Tensor:
-        windows = self.after_carry(x, carries).unfold(0, self.weight.shape[1], 1)  # [n, channels, kernel]
+        count, x = len(x), self.after_carry(x, carries)
+        if loops := loops_for(x):
+            y = x.new_empty(count, self.inputs)
+            loops.convolve_each(x.numpy(), self.columns, self.bias.numpy(), y.numpy())
+            return y
+        windows = x.unfold(0, self.weight.shape[1], 1)  # [n, channels, kernel]
         return (windows * self.weight).sum(-1).add_(self.bias)
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        return self.weight.t().contiguous().numpy()
 
 
 class UpConv(CausalLayer):
@@ -246,13 +296,19 @@ class UpConv(CausalLayer):
         self.register_buffer("weight", weight.reshape(taps, inputs, stride * outputs))
         self.register_buffer("bias", tensors.take(f"{name}.conv.bias", self.outputs).repeat(stride))
 
-    def forward(self, x: Tensor, carries: Carries) -> Tensor:
+    def forward(self, x: Tensor, carries: Carries, snake: Snake | None = None) -> Tensor:
+        if loops := loops_for(x):
+            return self.looped(loops, x, carries, snake).view(-1, self.outputs)
         count, dtype = len(x), x.dtype
-        x = self.after_carry(x.to(self.weight.dtype), carries)
+        x = self.after_carry((x if snake is None else snake(x)).to(self.weight.dtype), carries)
         y = pointwise(x[self.left :], self.weight[0], self.bias)
         for tap in range(1, len(self.weight)):
             y.addmm_(x[self.left - tap :][:count], self.weight[tap])
         return y.view(-1, self.outputs).to(dtype)
+
+    @cached_property
+    def panels(self) -> Panels:
+        return in_panels(self.weight.flip(0).flatten(0, 1), self.bias), 1, 0
 
 
 class ResidualUnit(nn.Module):
@@ -268,8 +324,19 @@ class ResidualUnit(nn.Module):
         self.register_buffer("last_bias", tensors.take(f"{name}.block.3.conv.bias", channels))
 
     def forward(self, x: Tensor, carries: Carries) -> Tensor:
+        """Rows [n, channels] -> [n, channels]; x may be overwritten."""
+        if loops := loops_for(x):
+            held = carries[self.conv].view(-1).numpy()
+            loops.residual_unit(x.view(-1).numpy(), held, x.shape[1], *self.looped)
+            return x
         y = self.last_snake(self.conv(self.snake(x), carries))
         return pointwise(y, self.last_weight, self.last_bias).add_(x)
+
+    @cached_property
+    def looped(self) -> tuple[np.ndarray | int, ...]:
+        """As `loops.residual_unit` takes it."""
+        last = in_panels(self.last_weight, self.last_bias)
+        return *self.snake.tiled, *self.conv.panels, *self.last_snake.tiled, last
 
 
 class ConvNeXt(nn.Module):
@@ -290,9 +357,18 @@ class ConvNeXt(nn.Module):
 
     def forward(self, x: Tensor, carries: Carries) -> Tensor:
         y = self.conv(x, carries)
-        y = F.layer_norm(y, y.shape[1:], self.norm_weight, self.norm_bias, eps=1e-6)
-        y = F.gelu(linear(y, self.up_weight, self.up_bias))
-        return linear(y, self.down_weight, self.down_bias).add_(x)
+        if loops := loops_for(x):
+            z, norm = torch.empty_like(x), (self.norm_weight.numpy(), self.norm_bias.numpy(), NORM_EPS)
+            rows, rest, out = (each.view(-1).numpy() for each in (y, x, z))
+            loops.feed(rows, x.shape[1], *norm, *self.panels, rest, out)
+            return z
+        y = F.layer_norm(y, y.shape[1:], self.norm_weight, self.norm_bias, NORM_EPS)
+        y = F.gelu(F.linear(y, self.up_weight, self.up_bias))
+        return F.linear(y, self.down_weight, self.down_bias).add_(x)
+
+    @cached_property
+    def panels(self) -> tuple[np.ndarray, np.ndarray]:
+        return in_panels(self.up_weight.t(), self.up_bias), in_panels(self.down_weight.t(), self.down_bias)
 
 
 def rope(positions: Tensor, head_dim: int, base: float) -> tuple[Tensor, Tensor]:
@@ -350,14 +426,20 @@ class TransformerLayer(nn.Module):
     ) -> Tensor:
         """Rows [n, width] -> [n, width]; their keys and values are written to `slots` of the ring first."""
         h = F.rms_norm(x, x.shape[1:], self.attention_norm, self.eps)
-        query, key, value = linear(h, self.wqkv).view(len(x), 3, self.heads, self.head_dim).unbind(1)
+        query, key, value = F.linear(h, self.wqkv).view(len(x), 3, self.heads, self.head_dim).unbind(1)
         keys.index_copy_(1, slots, rotate(key, *angles).transpose(0, 1))
         values.index_copy_(1, slots, value.transpose(0, 1))
         query = rotate(query, *angles).transpose(0, 1)
         y = attend(query, keys, values, visible)
-        x = x + linear(y.transpose(0, 1).flatten(1), self.wo)
-        gate, up = linear(F.rms_norm(x, x.shape[1:], self.ffn_norm, self.eps), self.w13).chunk(2, -1)
-        return x + linear(F.silu(gate) * up, self.w2)
+        x = x + F.linear(y.transpose(0, 1).flatten(1), self.wo)
+        gate, up = F.linear(F.rms_norm(x, x.shape[1:], self.ffn_norm, self.eps), self.w13).chunk(2, -1)
+        return x + F.linear(F.silu(gate) * up, self.w2)
+
+    @cached_property
+    def panels(self) -> tuple[np.ndarray, ...]:
+        """As `loops.look_and_feed` takes them."""
+        qkv, out, gate_up, down = (in_panels(each.t()) for each in (self.wqkv, self.wo, self.w13, self.w2))
+        return self.attention_norm.numpy(), qkv, out, self.ffn_norm.numpy(), gate_up, down
 
 
 class WindowTransformer(nn.Module):
@@ -388,6 +470,9 @@ class WindowTransformer(nn.Module):
     def forward(self, x: Tensor, carries: Carries) -> Tensor:
         """Rows [n, width] -> [n, width], n at most the block the carry was made for."""
         ring = carries[self]
+        if loops := loops_for(x):
+            x = self._looped(loops, x, ring)
+            return F.rms_norm(x, x.shape[1:], self.norm, self.config.norm_eps)
         num_slots = ring.keys.shape[2]
         positions = ring.position + torch.arange(len(x), device=x.device)
         newest = positions[-1]
@@ -401,3 +486,15 @@ class WindowTransformer(nn.Module):
             x = layer(x, angles, slots, visible, keys, values)
         ring.position += len(slots)
         return F.rms_norm(x, x.shape[1:], self.norm, self.config.norm_eps)
+
+    def _looped(self, loops: ModuleType, x: Tensor, ring: Ring) -> Tensor:
+        """`forward` but for its norm."""
+        start = int(ring.position)
+        angles = rope(torch.arange(start, start + len(x)), self.config.head_dim, self.config.rope_base)
+        cos, sin = (each[:, 0].numpy() for each in angles)
+        where = start, self.config.window_size, cos, sin
+        x = x.clone()
+        for layer, keys, values in zip(self.layers, ring.keys.numpy(), ring.values.numpy(), strict=True):
+            loops.look_and_feed(x.view(-1).numpy(), *where, keys, values, *layer.panels, layer.eps)
+        ring.position += len(x)
+        return x

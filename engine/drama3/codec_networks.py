@@ -6,6 +6,8 @@ Structure and tensor names are those of the Drama 3 notes, section 9. As in the 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,12 +17,16 @@ from engine.drama3.codec_layers import (
     Carries,
     CausalConv,
     ConvNeXt,
+    Panels,
     ResidualUnit,
     Snake,
     Tensors,
     Trace,
     UpConv,
     WindowTransformer,
+    convolved,
+    in_panels,
+    loops_for,
     note,
     pointwise,
 )
@@ -55,7 +61,7 @@ class EncoderBlock(nn.Module):
     def forward(self, x: Tensor, carries: Carries) -> Tensor:
         for unit in self.units:
             x = unit(x, carries)
-        x = self.down(self.snake(x), carries)
+        x = self.down(x, carries, self.snake)
         return x if self.transformer is None else self.transformer(x, carries)
 
 
@@ -88,7 +94,7 @@ class Encoder(nn.Module):
         x = self.first(x, carries)
         for block in self.blocks:
             x = block(x, carries)
-        return self.last(self.snake(x), carries)
+        return self.last(x, carries, self.snake)
 
 
 class DecoderBlock(nn.Module):
@@ -104,7 +110,7 @@ class DecoderBlock(nn.Module):
         )
 
     def forward(self, x: Tensor, carries: Carries) -> Tensor:
-        x = self.up(self.snake(x), carries)
+        x = self.up(x, carries, self.snake)
         for unit in self.units:
             x = unit(x, carries)
         return x
@@ -129,7 +135,7 @@ class Decoder(nn.Module):
         x = self.first(x, carries)
         for block in self.blocks:
             x = block(x, carries)
-        return self.last(self.snake(x), carries).squeeze(1).tanh_()
+        return self.last(x, carries, self.snake).squeeze(1).tanh_()
 
 
 class Codebooks(nn.Module):
@@ -180,7 +186,14 @@ class Codebooks(nn.Module):
         """
         index = codes.t().clamp(min=0).minimum(self.last_codes) + self.offsets
         entries = F.embedding(index, self.table).flatten(1)  # [n, books * codebook_dim]
-        return pointwise(entries.to(self.sum_weight.dtype), self.sum_weight, self.sum_bias)
+        entries = entries.to(self.sum_weight.dtype)
+        if loops := loops_for(entries):
+            return convolved(loops, entries, self.panels, len(self.sum_bias))
+        return pointwise(entries, self.sum_weight, self.sum_bias)
+
+    @cached_property
+    def panels(self) -> Panels:
+        return in_panels(self.sum_weight, self.sum_bias), 1, 0
 
 
 class Downsample(nn.Module):
@@ -216,8 +229,7 @@ class Upsample(nn.Module):
         self.stages = nn.ModuleList()
         for i, factor in enumerate(reversed(config.downsample_factor)):
             name = f"quantizer.upsample.{i}"
-            # Float64 in any case: a few products that no `linear` does.
-            self.stages.append(UpConv(tensors, f"{name}.0", (width, width), factor, factor).double())
+            self.stages.append(UpConv(tensors, f"{name}.0", (width, width), factor, factor).to(dtype))
             self.stages.append(ConvNeXt(tensors, f"{name}.1", width).to(dtype))
 
     def forward(self, x: Tensor, carries: Carries, trace: Trace | None) -> Tensor:

@@ -65,7 +65,7 @@ class Drama3Family:
         self.capabilities = Capabilities(
             clone=True, describe=True, direct=config.performs_cues, history=True, seeds=True, languages=()
         )
-        self.host = host_weights(model)
+        self.host = host_weights(model, codec)
         self.sample_rate, self.hop = codec.sample_rate, codec.hop
         self.num_codebooks, self.codebook_size = config.tower.num_codebooks, config.tower.vocab_size
         self.max_rows = model.max_rows

@@ -1,5 +1,5 @@
 """What a CPU computes, written out as loops that Numba compiles: for `host.py` the decode step, prompts and
-noise, for the codec its snake and its linear.
+noise, for the codec its convolutions and its transformer.
 
 Steps and prompts work on a block of `rows`, of which a step has one, in one thread without Python's lock;
 the order of every sum depends on nothing but the number of rows. Matrices lie one behind the other in `w`,
@@ -13,7 +13,9 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import float32, int32, njit, types, uint16
+from numba import float32, int32, int64, njit, types, uint16
+from numba.core import cgutils
+from numba.core.types import UniTuple
 from numba.extending import intrinsic, overload
 
 # Sums may be reordered into vectors and fused; numbers that are none must stay what they are.
@@ -93,6 +95,62 @@ def _wide(x):
     if x == types.uint16:
         return lambda x: _half(x)
     return lambda x: x
+
+
+PIECE = 16_384  # numbers that a convolution takes at once, with what it makes of them half a cache of level 2
+TILE_ROWS, TILE_COLUMNS, LANES = 6, 16, 8  # 12 vectors of sums: with what feeds them, 15 of a core's 16
+VECTOR, PLACE = ir.VectorType(ir.FloatType(), LANES), ir.IntType(64)
+
+
+@intrinsic
+def _tile(context, x, starts, taps, tap_step, inner, w, at, y, places):
+    """Six rows by sixteen columns of a product, written to y from `places` [6] on.
+
+    Sum over `taps` and `inner` of x[starts[r] + tap tap_step + k] by the next line [16] of w, whose lines
+    begin at w[at] with that of the bias. Told in vectors, because no compiler keeps such a block of sums in
+    registers by itself: 97 billion operations a second on a core of which `products` gets 60. The twin is a
+    product of matrices.
+    """
+    integers = UniTuple(int64, TILE_ROWS)
+    kinds = x, integers, int64, int64, int64, w, int64, y, integers
+
+    def code(context, builder, signature, args):
+        def start(position):
+            return context.make_array(signature.args[position])(context, builder, args[position]).data
+
+        def vectors(place):
+            place = builder.bitcast(place, VECTOR.as_pointer())
+            return [builder.gep(place, [PLACE(j)]) for j in range(TILE_COLUMNS // LANES)]
+
+        def line():
+            """The next line of w."""
+            place = builder.load(lines)
+            builder.store(builder.gep(place, [PLACE(TILE_COLUMNS)]), lines)
+            return [builder.load(each, align=4) for each in vectors(place)]
+
+        lines = cgutils.alloca_once_value(builder, builder.gep(start(5), [args[6]]))
+        bias = line()
+        sums = [[cgutils.alloca_once_value(builder, part) for part in bias] for _ in range(TILE_ROWS)]
+        rows = [builder.gep(start(0), [builder.extract_value(args[1], r)]) for r in range(TILE_ROWS)]
+        with cgutils.for_range(builder, args[2], intp=PLACE) as tap:
+            here = [builder.gep(row, [builder.mul(tap.index, args[3])]) for row in rows]
+            with cgutils.for_range(builder, args[4], intp=PLACE) as k:
+                weights = line()
+                for row, mine in zip(here, sums, strict=True):
+                    number = builder.load(builder.gep(row, [k.index]))
+                    number = builder.insert_element(VECTOR(ir.Undefined), number, ir.IntType(32)(0))
+                    spread = ir.VectorType(ir.IntType(32), LANES)([0] * LANES)
+                    number = builder.shuffle_vector(number, VECTOR(ir.Undefined), spread)
+                    for part, weight in zip(mine, weights, strict=True):
+                        more = builder.fmul(number, weight, flags=("contract",))
+                        builder.store(builder.fadd(builder.load(part), more, flags=("contract",)), part)
+        for r, mine in enumerate(sums):
+            row = builder.gep(start(7), [builder.extract_value(args[8], r)])
+            for part, place in zip(mine, vectors(row), strict=True):
+                builder.store(builder.load(part), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(*kinds), code
 
 
 # Not plain True, False, 0 and 1: for each of those a function would be compiled once more.
@@ -513,51 +571,47 @@ def unheard(w, s, rows):
     return extra
 
 
-@exact
-def before(odds, a, b):
-    """Whether index a ranks before index b: by falling odds, equal ones by their index."""
-    return odds[a] > odds[b] or (odds[a] == odds[b] and a < b)
+@loop
+def kept(odds, index, top_k, top_p, keep_crossing):
+    """Whether `index` has one of the ranks that may be drawn; of equal odds the first ranks first."""
+    own, rank, mass = odds[index], 0, 0.0
+    for i in range(index):
+        rank += 1 if odds[i] >= own else 0
+        mass += odds[i] if odds[i] >= own else np.float32(0)
+    for i in range(index + 1, len(odds)):
+        rank += 1 if odds[i] > own else 0
+        mass += odds[i] if odds[i] > own else np.float32(0)
+    return rank == 0 or (rank < top_k and np.float32(mass if keep_crossing else mass + own) <= top_p)
 
 
 @exact
-def sink(heap, size, odds, place):
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
-        if child + 1 < size and before(odds, heap[child + 1], heap[child]):
-            child += 1
-        if before(odds, heap[place], heap[child]):
-            return
-        heap[place], heap[child] = heap[child], heap[place]
-        place = child
+def winner(scores, odds, limit):
+    """The index of the best score among those that rank before `limit`, or of all where it is negative."""
+    chosen, most = 0, np.float32(-np.inf)
+    bound = odds[limit] if limit >= 0 else np.float32(-1)
+    for i in range(len(scores)):
+        if scores[i] > most and (odds[i] > bound or (odds[i] == bound and i < limit)):
+            chosen, most = i, scores[i]
+    return chosen
 
 
 @outer
 def draw(logits, noise, temperature, top_k, top_p, keep_crossing):
-    """The law of `sampling.draw`: ranks are taken from a heap until the mass or their number is reached."""
+    """The law of `sampling.draw`, without its order: who wins the race among all is asked whether its rank
+    may be drawn, and if not, the race is run among those that rank before it. Nearly always the first may.
+    """
     size, best, total = len(logits), largest(logits), np.float32(0)
-    odds, heap = np.empty(size, np.float32), np.empty(size, np.int64)
+    odds, scores = np.empty(size, np.float32), np.empty(size, np.float32)
     temperature = max(temperature, np.float32(1e-5))
     for i in range(size):
         odds[i] = exp((logits[i] - best) / temperature)
         total += odds[i]
     for i in range(size):
         odds[i] /= total
-        heap[i] = i
-    for place in range(size // 2 - 1, -1, -1):
-        sink(heap, size, odds, place)
-    chosen, most, mass = heap[0], np.float32(-np.inf), 0.0
-    for rank in range(min(top_k, size)):
-        index = heap[0]
-        reached = mass if keep_crossing else mass + odds[index]
-        if rank and not np.float32(reached) <= top_p:
-            break
-        mass += odds[index]
-        score = odds[index] / noise[index]
-        if score > most:
-            chosen, most = index, score
-        size -= 1
-        heap[0] = heap[size]
-        sink(heap, size, odds, np.int64(0))
+        scores[i] = odds[i] / noise[i]
+    chosen = winner(scores, odds, -1)
+    while not kept(odds, chosen, top_k, top_p, keep_crossing):
+        chosen = winner(scores, odds, chosen)
     return chosen
 
 
@@ -641,21 +695,22 @@ def tower(
 
 @exact
 def sine_squared(y):
-    """sin(y)^2 of a float32: y less its multiple of pi, whose 201 / 64 is exact, then the series to r^11."""
+    """sin(y)^2 of a float32 within 1e-7: y less its multiple of pi, whose 201 / 64 is exact, is r; then r^2
+    by the polynomial in r^2 that fits sin(r)^2 / r^2 at Chebyshev's points up to pi / 2.
+    """
     n = (y * np.float32(1 / math.pi) + ROUND) - ROUND
     r = (y - n * np.float32(201 / 64)) - n * np.float32(math.pi - 201 / 64)
-    r = np.float32(1.6) if r > np.float32(1.6) else r  # only where y has no fraction any more
-    r = np.float32(-1.6) if r < np.float32(-1.6) else r
     q = r * r
-    p = np.float32(-1 / 39916800) * q + np.float32(1 / 362880)
-    p = p * q + np.float32(-1 / 5040)
-    p = p * q + np.float32(1 / 120)
-    p = p * q + np.float32(-1 / 6)
-    sine = p * q * r + r
-    return sine * sine
+    q = np.float32(2.5) if q > np.float32(2.5) else q  # only where y has no fraction any more
+    p = np.float32(-3.63102352e-6) * q + np.float32(1.39349314e-4)
+    p = p * q + np.float32(-3.17239901e-3)
+    p = p * q + np.float32(4.44431787e-2)
+    p = p * q + np.float32(-3.33333067e-1)
+    p = p * q + np.float32(9.99999991e-1)
+    return p * q
 
 
-@entry
+@loop
 def snake(x, alpha, scale, y):
     """y = x + sin(alpha x)^2 scale, all flat; `alpha` and `scale` repeat as often as they fit."""
     for first in range(0, len(x), len(alpha)):
@@ -664,23 +719,216 @@ def snake(x, alpha, scale, y):
             b[i] = a[i] + sine_squared(a[i] * alpha[i]) * scale[i]
 
 
-@entry
-def linear(x, weight, bias, y):
-    """y [rows, n] = x [rows, k] by weight [n, k] plus bias [n]. Rows always go by fours, so that what one
-    becomes doesn't depend on how many there are.
+@exact
+def six(t, last, step):
+    """Where the six rows from t on begin; behind the last one it is the last once more."""
+    return (
+        t * step, min(t + 1, last) * step, min(t + 2, last) * step, min(t + 3, last) * step,
+        min(t + 4, last) * step, min(t + 5, last) * step,
+    )  # fmt: skip
+
+
+@outer
+def tiles(x, panels, taps, tap_step, row_step, y, columns):
+    """y [n columns] = for each row t the sum over taps i and numbers k of x[t row_step + i tap_step + k] by
+    `panels` [columns / 16, 1 + taps numbers, 16], whose first line is the bias. What a row becomes doesn't
+    depend on how many rows there are.
     """
-    last, n = len(x) - 1, len(weight)
-    for i in range(0, n, 2):
-        k = min(i + 1, n - 1)
-        for t in range(0, len(x), 4):
-            u, v, w = min(t + 1, last), min(t + 2, last), min(t + 3, last)
-            sums = products(weight[i], weight[k], x[t], x[u], x[v], x[w])
-            y[w, i], y[v, i], y[u, i], y[t, i] = (
-                sums[3] + bias[i], sums[2] + bias[i], sums[1] + bias[i], sums[0] + bias[i]
-            )  # fmt: skip
-            y[w, k], y[v, k], y[u, k], y[t, k] = (
-                sums[7] + bias[k], sums[6] + bias[k], sums[5] + bias[k], sums[4] + bias[k]
-            )  # fmt: skip
+    n, inner, lines = len(y) // columns, (panels.shape[1] - 1) // taps, panels.shape[1] * TILE_COLUMNS
+    spill, none, width = np.empty(TILE_ROWS * TILE_COLUMNS, np.float32), np.int64(0), np.int64(TILE_COLUMNS)
+    for panel in range(len(panels)):
+        first = panel * TILE_COLUMNS
+        some, behind = min(columns - first, TILE_COLUMNS), y[first:]
+        for t in range(0, n, TILE_ROWS):
+            rows = six(t, n - 1, row_step)
+            if some == TILE_COLUMNS:
+                _tile(x, rows, taps, tap_step, inner, panels, panel * lines, behind, six(t, n - 1, columns))
+            else:
+                _tile(x, rows, taps, tap_step, inner, panels, panel * lines, spill, six(none, width, width))
+                for r in range(min(TILE_ROWS, n - t)):
+                    copy(spill[r * width : r * width + some], behind[(t + r) * columns :])
+
+
+@outer
+def one_column(x, panels, row_step, y):
+    """`tiles` of one tap and one column, where fifteen of a tile's sixteen would be empty."""
+    weight, bias = np.empty(panels.shape[1] - 1, np.float32), panels[0, 0, 0]
+    for k in range(len(weight)):
+        weight[k] = panels[0, 1 + k, 0]
+    for t in range(len(y)):
+        y[t] = dot(weight, x[t * row_step : t * row_step + len(weight)]) + bias
+
+
+@loop
+def add_to(x, y):
+    """x += y, all flat."""
+    for i in range(len(x)):
+        x[i] += y[i]
+
+
+@loop
+def take_in(x, held, alpha, scale, whole):
+    """whole = what was `held`, then x behind a snake, if `alpha` has numbers; `held` moves on. All flat."""
+    copy(held, whole)
+    if len(alpha):
+        snake(x, alpha, scale, whole[len(held) :])
+    else:
+        copy(x, whole[len(held) :])
+    copy(whole[len(x) : len(x) + len(held)], held)
+
+
+@entry
+def convolve_rows(x, held, inputs, alpha, scale, panels, taps, tap_step, stride, y, columns):
+    """y [n / stride, columns] = `tiles` of x [n, inputs] behind a snake and what was `held` of the piece
+    before, all flat. It goes in pieces that stay in the processor's cache.
+    """
+    rows = max(1, PIECE // (stride * max(inputs, columns))) * stride
+    whole, steps = np.empty(len(held) + min(rows * inputs, len(x)), np.float32), len(x) // inputs
+    for first in range(0, steps, rows):
+        last = min(first + rows, steps)
+        take_in(x[first * inputs : last * inputs], held, alpha, scale, whole)
+        some = y[first // stride * columns : last // stride * columns]
+        if columns == 1 and taps == 1:
+            one_column(whole, panels, stride * inputs, some)
+        else:
+            tiles(whole, panels, taps, tap_step, stride * inputs, some, columns)
+
+
+@entry
+def residual_unit(x, held, channels, alpha, scale, panels, taps, tap_step, end_alpha, end_scale, end_panels):
+    """A codec's residual unit, added to x [n channels] in place; pieces as in `convolve_rows`."""
+    size, one, none = max(1, PIECE // channels) * channels, np.int64(1), np.int64(0)
+    some = min(size, len(x))
+    whole, heard = np.empty(len(held) + some, np.float32), np.empty(some, np.float32)
+    said = np.empty_like(heard)
+    for first in range(0, len(x), size):
+        piece = x[first : first + size]
+        y, z = heard[: len(piece)], said[: len(piece)]
+        take_in(piece, held, alpha, scale, whole)
+        tiles(whole, panels, taps, tap_step, channels, y, channels)
+        snake(y, end_alpha, end_scale, y)
+        tiles(y, end_panels, one, none, channels, z, channels)
+        add_to(piece, z)
+
+
+@entry
+def convolve_each(x, weight, bias, y):
+    """y [n, channels]: each channel of x [n + taps - 1, channels] by its own column of weight [taps,
+    channels].
+    """
+    for t in range(len(y)):
+        out = y[t]
+        copy(bias, out)
+        for tap in range(len(weight)):
+            line, taps = x[t + tap], weight[tap]
+            for c in range(len(out)):
+                out[c] += line[c] * taps[c]
+
+
+@exact
+def gelu(x):
+    """x by half of 1 + erf(x / sqrt 2), within 3e-7: erf by formula 7.1.26 of Abramowitz and Stegun."""
+    z = np.float32(abs(x)) * np.float32(math.sqrt(0.5))
+    t = np.float32(1) / (np.float32(1) + np.float32(0.3275911) * z)
+    p = np.float32(1.061405429) * t + np.float32(-1.453152027)
+    p = p * t + np.float32(1.421413741)
+    p = p * t + np.float32(-0.284496736)
+    p = p * t + np.float32(0.254829592)
+    erf = np.float32(1) - p * t * exp(-z * z)
+    return np.float32(0.5) * x * (np.float32(1) + (erf if x > np.float32(0) else -erf))
+
+
+@loop
+def layer_norm(x, gain, bias, eps):
+    total = np.float32(0)
+    for i in range(len(x)):
+        total += x[i]
+    mean, square = total / np.float32(len(x)), np.float32(0)
+    for i in range(len(x)):
+        x[i] -= mean
+        square += x[i] * x[i]
+    factor = np.float32(1) / np.float32(math.sqrt(square / np.float32(len(x)) + np.float32(eps)))
+    for i in range(len(x)):
+        x[i] = x[i] * factor * gain[i] + bias[i]
+
+
+@loop
+def gelu_all(x):
+    for i in range(len(x)):
+        x[i] = gelu(x[i])
+
+
+@entry
+def feed(x, width, gain, bias, eps, up, down, rest, y):
+    """y = rest + down(gelu(up(norm(x)))), all [n width]; x is spoilt, `up` and `down` are panels."""
+    n, one, none, columns = len(x) // width, np.int64(1), np.int64(0), len(up) * TILE_COLUMNS
+    inner = np.empty(n * columns, np.float32)
+    for t in range(n):
+        layer_norm(x[t * width : (t + 1) * width], gain, bias, eps)
+    tiles(x, up, one, none, width, inner, np.int64(columns))
+    gelu_all(inner)
+    tiles(inner, down, one, none, np.int64(columns), y, width)
+    add_to(y, rest)
+
+
+@loop
+def look_back(q, keys, values, oldest, score, out):
+    """Attention of q [dim] over a ring's keys and values [slots, dim] from slot `oldest` on, as many as
+    `score` has numbers; it is spoilt.
+    """
+    slots, factor, total = len(keys), np.float32(1 / math.sqrt(len(q))), np.float32(0)
+    for j in range(len(score)):
+        score[j] = dot(q, keys[(oldest + j) % slots])
+    best = largest(score)
+    for j in range(len(score)):
+        score[j] = exp((score[j] - best) * factor)
+        total += score[j]
+    clear(out)
+    for j in range(len(score)):
+        share, value = score[j] / total, values[(oldest + j) % slots]
+        for i in range(len(out)):
+            out[i] += share * value[i]
+
+
+@loop
+def norm_rows(x, gain, eps, y):
+    for first in range(0, len(x), len(gain)):
+        row = y[first : first + len(gain)]
+        copy(x[first : first + len(gain)], row)
+        scale(row, gain, eps)
+
+
+@entry
+def look_and_feed(x, start, window, cos, sin, keys, values, norm, qkv, out, feed_norm, gate_up, down, eps):
+    """Rows x [n width] at positions from `start` on become what they are behind one layer of a codec's
+    transformer, with the rings `keys` and `values` [heads, slots, dim]; cos and sin [n, dim / 2]; the four
+    matrices are panels.
+    """
+    (heads, slots, dim), width, one, none = keys.shape, np.int64(len(norm)), np.int64(1), np.int64(0)
+    n, part, columns = len(x) // width, heads * dim, np.int64(len(gate_up) * TILE_COLUMNS)
+    heard, mixed = np.empty_like(x), np.empty((n, part), np.float32)
+    read = np.empty((n, 3 * part), np.float32)
+    inner, scores = np.empty((n, columns), np.float32), np.empty(window, np.float32)
+    norm_rows(x, norm, eps, heard)
+    tiles(heard, qkv, one, none, width, read.reshape(-1), np.int64(3 * part))
+    for t in range(n):
+        count, slot = min(start + t + 1, window), (start + t) % slots
+        for h in range(heads):
+            q, k = read[t, h * dim : (h + 1) * dim], read[t, part + h * dim : part + (h + 1) * dim]
+            turn(q, cos[t], sin[t], YES)
+            turn(k, cos[t], sin[t], YES)
+            copy(k, keys[h, slot])
+            copy(read[t, 2 * part + h * dim : 2 * part + (h + 1) * dim], values[h, slot])
+            oldest = (start + t + 1 - count) % slots
+            look_back(q, keys[h], values[h], oldest, scores[:count], mixed[t, h * dim : (h + 1) * dim])
+    tiles(mixed.reshape(-1), out, one, none, np.int64(part), heard, width)
+    add_to(x, heard)
+    norm_rows(x, feed_norm, eps, heard)
+    tiles(heard, gate_up, one, none, width, inner.reshape(-1), columns)
+    for t in range(n):
+        swiglu(inner[t], none, np.int64(down.shape[1] - 1), np.float32(1))
+    tiles(inner.reshape(-1), down, one, none, columns, heard, width)
+    add_to(x, heard)
 
 
 WORD, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -688,36 +936,27 @@ FIRST, SECOND = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 FIRST_KEY, SECOND_KEY = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 
-@exact
-def philox(c0, c1, c2, c3, k0, k1):
-    """Four words of `noise.philox`, all uint64 that hold 32 bits."""
-    for _ in range(10):
-        a, b = c0 * FIRST, c2 * SECOND
-        c0, c1, c2, c3 = (b >> HALF) ^ c1 ^ k0, b & WORD, (a >> HALF) ^ c3 ^ k1, a & WORD
-        k0, k1 = (k0 + FIRST_KEY) & WORD, (k1 + SECOND_KEY) & WORD
-    return c0, c1, c2, c3
-
-
-@exact
-def fraction(word):
-    return (np.float32(np.int32(word >> np.uint64(9))) + np.float32(0.5)) * np.float32(2.0**-23)
-
-
 @entry
 def uniform(low, high, frame, piece, out):
-    """The bits of `noise.uniform` for frames from `frame` on, to out [frames, draws, count]."""
-    count = out.shape[2]
-    for f in range(out.shape[0]):
-        for draw in range(out.shape[1]):
+    """The bits of `noise.uniform` for frames from `frame` on, to out [frames, draws, count]. A round goes
+    over all the counters of a draw, so that it becomes vectors: an eighth of the time of one by one.
+    """
+    frames, draws, count = out.shape
+    words = np.empty((4, (count + 3) // 4), np.uint64)
+    c0, c1, c2, c3 = words[0], words[1], words[2], words[3]
+    for f in range(frames):
+        for draw in range(draws):
+            for i in range(len(c0)):
+                c0[i], c1[i] = np.uint64(i), np.uint64(frame + f)
+                c2[i], c3[i] = np.uint64(draw), np.uint64(piece)
+            k0, k1 = np.uint64(low), np.uint64(high)
+            for _ in range(10):
+                for i in range(len(c0)):
+                    a, b = c0[i] * FIRST, c2[i] * SECOND
+                    c0[i], c2[i] = (b >> HALF) ^ c1[i] ^ k0, (a >> HALF) ^ c3[i] ^ k1
+                    c1[i], c3[i] = b & WORD, a & WORD
+                k0, k1 = (k0 + FIRST_KEY) & WORD, (k1 + SECOND_KEY) & WORD
             line = out[f, draw]
-            for block in range((count + 3) // 4):
-                words = philox(
-                    np.uint64(block), np.uint64(frame + f), np.uint64(draw), np.uint64(piece),
-                    np.uint64(low), np.uint64(high),
-                )  # fmt: skip
-                if 4 * block + 3 < count:
-                    line[4 * block], line[4 * block + 1] = fraction(words[0]), fraction(words[1])
-                    line[4 * block + 2], line[4 * block + 3] = fraction(words[2]), fraction(words[3])
-                else:
-                    for j in range(count - 4 * block):
-                        line[4 * block + j] = fraction(words[j])
+            for i in range(count):
+                whole = np.float32(np.int32(words[i & 3, i >> 2] >> np.uint64(9)))
+                line[i] = (whole + np.float32(0.5)) * np.float32(2.0**-23)

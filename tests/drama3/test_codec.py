@@ -25,6 +25,7 @@ from engine.drama3.codec_layers import (
     WindowTransformer,
     fresh_carries,
 )
+from engine.drama3.compiled import compiled_loops
 
 GOLDEN = Path(__file__).parents[1] / "data" / "drama3_tiny"
 CHECKPOINT = GOLDEN / "checkpoint"
@@ -34,6 +35,13 @@ FULL_SCALE_LAW = 1e-5  # streamed against whole, float32
 @pytest.fixture(scope="module")
 def codec() -> Codec:
     return Codec.load(CHECKPOINT)
+
+
+@pytest.fixture
+def plain_layers(monkeypatch) -> None:
+    """As on a CPU without Numba."""
+    for place in ("engine.drama3.codec", "engine.drama3.codec_layers"):
+        monkeypatch.setattr(f"{place}.compiled_loops", lambda: (None, "none"))
 
 
 @pytest.fixture(scope="module")
@@ -133,10 +141,10 @@ def test_golden_gates_catch_a_window_off_by_one(golden, gates, checkpoint, off):
     assert difference(got["post_module"], golden["decode_post_module"]) > gates["decode_post_module"]["abs"]
 
 
-def test_golden_gates_catch_an_approximate_gelu(codec, golden, gates, monkeypatch):
+def test_golden_gates_catch_an_approximate_gelu(plain_layers, golden, gates, monkeypatch):
     exact = F.gelu
     monkeypatch.setattr(codec_layers.F, "gelu", lambda x: exact(x, approximate="tanh"))
-    got = decoded_with_trace(codec, golden)
+    got = decoded_with_trace(Codec.load(CHECKPOINT), golden)
     assert difference(got["audio"], golden["decode_audio"]) > gates["decode_audio"]["abs"]
 
 
@@ -162,8 +170,8 @@ def test_schedule_does_not_matter_when_the_ring_wraps_for_1300_frames(codec):
 
 
 @pytest.mark.parametrize("schedule", [(1,), (3, 11, 2), (64,)])
-def test_every_frame_enters_every_convolution_once(codec, schedule):
-    seen = {}
+def test_every_frame_enters_every_convolution_once(plain_layers, schedule):
+    codec, seen = Codec.load(CHECKPOINT), {}
 
     def count(layer, inputs, output):
         seen[layer] = seen.get(layer, 0) + len(inputs[0])
@@ -481,29 +489,87 @@ def test_a_codec_in_shards_is_the_same_codec(codec, tmp_path):
 # Compiled loops
 
 
-def test_without_compiled_loops_it_sounds_the_same(codec, monkeypatch):
-    codes = random_codes(40)
-    compiled = codec.decode(codes)
-    for place in ("engine.drama3.codec", "engine.drama3.codec_layers"):
-        monkeypatch.setattr(f"{place}.compiled_loops", lambda: (None, "none"))
-    plain = Codec.load(CHECKPOINT)
+@pytest.mark.parametrize("schedule", [(1,), (2, 4, 8), (7, 1, 33), (3, 4, 6, 8, 12, 16)])
+def test_with_compiled_loops_a_schedule_changes_no_bit(codec, schedule):
+    codes = random_codes(100)
+    assert torch.equal(stream_decode(codec, codes, schedule), codec.decode(codes))
+
+
+def test_without_compiled_loops_it_sounds_the_same(codec, plain_layers, monkeypatch):
+    codes, plain = random_codes(40), Codec.load(CHECKPOINT)
     assert (codec.latent_dtype, plain.latent_dtype) == (torch.float32, torch.float64)
+    heard = plain.decode(codes)
+    monkeypatch.undo()
     # The convolutions amplify the rounding of float32 latents tenfold.
-    assert difference(plain.decode(codes), compiled) <= 3e-5
+    assert difference(heard, codec.decode(codes)) <= 3e-5
+
+
+def test_without_compiled_loops_a_clip_has_the_same_codes(codec, golden, plain_layers):
+    assert torch.equal(
+        Codec.load(CHECKPOINT).encode(golden["clip0_wave"]), torch.tensor(golden["clip0_codes"])
+    )
+
+
+@pytest.fixture(params=[(1, 1), (3, 5), (70, 16), (16, 1), (40, 33)], ids=str)
+def rows(request) -> tuple[torch.Tensor, int]:
+    """Rows [n, 24] and how many columns are wanted of them."""
+    n, columns = request.param
+    return torch.randn(n, 24, generator=torch.Generator().manual_seed(n)), columns
+
+
+def test_panels_give_the_product_that_they_were_made_of(rows):
+    x, columns = rows
+    make = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn(24, columns, generator=make), torch.randn(columns, generator=make)
+    panels = codec_layers.in_panels(weight, bias)
+    got = codec_layers.convolved(compiled_loops()[0], x, (panels, 1, 0), columns)
+    torch.testing.assert_close(got, x @ weight + bias, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 16])
+def test_a_row_of_a_product_does_not_depend_on_the_others(count):
+    make = torch.Generator().manual_seed(0)
+    panels = (
+        codec_layers.in_panels(torch.randn(24, 40, generator=make), torch.randn(40, generator=make)),
+        1,
+        0,
+    )
+    x, loops = torch.randn(20, 24, generator=make), compiled_loops()[0]
+    whole = codec_layers.convolved(loops, x, panels, 40)
+    assert torch.equal(codec_layers.convolved(loops, x[:count], panels, 40), whole[:count])
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3])
 def test_a_compiled_snake_is_the_plain_one(codec, scale):
     snake = codec.decoder.blocks[0].snake
-    x = scale * torch.randn(70, len(snake.alpha), generator=torch.Generator().manual_seed(0))
-    assert (snake(x) - snake.plain(x)).abs().max() <= 1e-6 * scale + 1e-5
-    assert snake(x.fill_(torch.nan)).isnan().all()
+    width = len(snake.alpha)
+    x = scale * torch.randn(70, width, generator=torch.Generator().manual_seed(0))
+    as_it_is = codec_layers.in_panels(torch.eye(width)), 1, 0
+
+    def compiled() -> torch.Tensor:
+        return codec_layers.convolved(compiled_loops()[0], x, as_it_is, width, snake=snake)
+
+    assert (compiled() - snake(x)).abs().max() <= 1e-6 * scale + 1e-5
+    x.fill_(torch.nan)
+    assert compiled().isnan().all()
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 5, 16])
-def test_a_row_of_a_linear_does_not_depend_on_the_others(rows):
-    make = torch.Generator().manual_seed(0)
-    x, weight, bias = (torch.randn(*shape, generator=make) for shape in ((20, 24), (7, 24), (7,)))
-    whole = codec_layers.linear(x, weight, bias)
-    assert torch.equal(codec_layers.linear(x[:rows], weight, bias), whole[:rows])
-    assert (whole - F.linear(x, weight, bias)).abs().max() < 1e-5
+@pytest.mark.parametrize("part", ["transformer", "unit", "conv_next", "encoder_block"])
+@torch.no_grad()
+def test_a_compiled_layer_is_the_plain_one(codec, part, monkeypatch):
+    layer, positions = {
+        "transformer": (codec.upsample.transformer, 16),
+        "unit": (codec.decoder.blocks[1].units[2], 64),
+        "conv_next": (codec.upsample.stages[1], 32),
+        "encoder_block": (codec.encoder.blocks[1], 64),
+    }[part]
+    width = (
+        next(m.inputs for m in layer.modules() if isinstance(m, CausalLayer)) if part != "transformer" else 64
+    )
+    x = torch.randn(3 * positions, width, generator=torch.Generator().manual_seed(0))
+    carries = fresh_carries(layer, 16)
+    compiled = torch.cat([layer(piece.clone(), carries) for piece in x.split(positions)])
+    monkeypatch.setattr(codec_layers, "compiled_loops", lambda: (None, "none"))
+    carries = fresh_carries(layer, 16)
+    plain = torch.cat([layer(piece.clone(), carries) for piece in x.split(positions)])
+    torch.testing.assert_close(compiled, plain, atol=1e-5, rtol=1e-5)

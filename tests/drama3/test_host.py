@@ -14,14 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numba import njit
 
 from engine.drama3.compiled import compiled_loops, why_plain
 from engine.drama3.config import Drama3Config
-from engine.drama3.host import COMPILING, HostStep, HostWeights, host_weights, hostable
+from engine.drama3.host import BLOCK_ROWS, COMPILING, HostStep, HostWeights, host_weights, hostable
 from engine.drama3.model import Drama3Model, TakeState
 from engine.drama3.weights import load_model
 from engine.noise import NoiseBlocks
-from engine.sampling import TakeKnobs
+from engine.sampling import Knobs, TakeKnobs, draw
 
 RUNS = json.loads((Path(__file__).parents[1] / "data/drama3_tiny/runs.json").read_text())
 CPU = torch.device("cpu")
@@ -119,9 +120,35 @@ def test_any_split_of_a_prompt_gives_the_same_state(weights, drama3_tiny, cuts):
     assert_alike(fast(weights, rows, 1, cuts), fast(weights, rows, 1))
 
 
+def test_the_tower_beside_the_backbone_leaves_what_block_after_block_does(weights, drama3_tiny):
+    rows = prompt(drama3_tiny, "voice")
+    assert len(rows) > 2 * BLOCK_ROWS
+    cuts = tuple(range(BLOCK_ROWS, len(rows), BLOCK_ROWS))
+    assert_alike(fast(weights, rows, 1, cuts), fast(weights, rows, 1), tolerance=0)
+
+
 def test_a_prompt_leaves_the_same_bits_every_time(weights, drama3_tiny):
     rows = prompt(drama3_tiny, "voice")
     assert_alike(fast(weights, rows, 1, (7,)), fast(weights, rows, 1, (7,)), tolerance=0)
+
+
+@pytest.mark.parametrize("keep_crossing", [True, False])
+@pytest.mark.parametrize(("top_k", "top_p"), [(None, 0.9), (None, 1.0), (5, 0.8), (1, 1.0), (40, 0.01)])
+def test_a_race_has_the_winner_that_sorting_finds(keep_crossing, top_k, top_p):
+    loops = compiled_loops()[0]
+
+    @njit
+    def race(logits, noise, temperature, top_k, top_p, keep_crossing):
+        return loops.draw(logits, noise, temperature, top_k, top_p, keep_crossing)
+
+    make = torch.Generator().manual_seed(0)
+    knobs = Knobs.of(0.8, top_k, top_p, CPU)
+    for spread in (0.0, 0.1, 1.0, 4.0) * 50:  # with few values many odds are equal
+        logits = (spread * torch.randn(1, 65, generator=make)).round(decimals=1)
+        noise = torch.empty(1, 65).exponential_(generator=make)
+        settings = (part.numpy()[0] for part in knobs.parts())
+        got = race(logits[0].numpy(), noise[0].numpy(), *settings, np.bool_(keep_crossing))
+        assert got == draw(logits, noise, knobs, keep_crossing).item()
 
 
 def test_a_prompt_of_one_row_is_enough(weights, drama3_tiny):
@@ -195,6 +222,13 @@ def test_the_family_steps_with_it(tiny_family):
 
     piece = Piece("Hi.", 0, Character(), (), Sampling(), 5, 10)
     assert isinstance(tiny_family.open(piece, 60).chain, HostStep)
+
+
+def test_the_loops_of_the_codec_are_made_ready_as_well(tiny_family, monkeypatch):
+    seen = []
+    monkeypatch.setattr(tiny_family.codec, "decode", lambda codes: seen.append(codes.shape))
+    host_weights(tiny_family.model, tiny_family.codec)
+    assert seen == [(tiny_family.num_codebooks, 1)]
 
 
 def test_a_logit_that_is_no_number_is_told(weights, drama3_tiny):
