@@ -16,10 +16,10 @@ from engine.drama3.family import Drama3Family, load_tokenizer
 from engine.drama3.model import TakeState
 from engine.drama3.weights import load_model
 from engine.engine import Engine
-from engine.family import Piece
 from engine.noise import BLOCK_FRAMES, NoiseBlocks
 from engine.sampling import TakeKnobs
-from engine.take import Audio, Character, Done, Sampling, TakeRequest
+from engine.take import Audio, Done, Sampling, TakeRequest
+from tests.drama3.desks import follow, performed, piece, scripted, stepped
 
 pytestmark = [
     pytest.mark.gpu,
@@ -53,30 +53,9 @@ def desk(request, family):
     return FrameDesk(family.model, 256, fused)
 
 
-def piece(**fields) -> Piece:
-    plain = dict(text="Hi.", index=0, character=Character(), history=(), sampling=Sampling(), seed=5)
-    return Piece(**{**plain, "max_frames": 200, **fields})
-
-
 def prompt(drama3_tiny, name: str) -> torch.Tensor:
     with np.load(drama3_tiny / f"run_{name}.npz") as run:
         return torch.from_numpy(run["prompt"])
-
-
-def script(take, noise: torch.Tensor) -> None:
-    """Put a block of given noise in the place of what the desk would make."""
-    with torch.inference_mode():
-        take.desk.noise.copy_(noise[take.state.num_frames :][:BLOCK_FRAMES])
-
-
-def stepped(take, count: int) -> np.ndarray:
-    """The next frames [count, 3 + codebooks] as the host hears of them, looking ahead by one."""
-    take.step()
-    for frame in range(count):
-        if frame + 1 < count:
-            take.step()
-        take.status(frame)
-    return take.desk.log[:count].numpy().copy()
 
 
 def eager(family, rows: torch.Tensor, count: int, seed: int = 5) -> TakeState:
@@ -93,7 +72,7 @@ def eager(family, rows: torch.Tensor, count: int, seed: int = 5) -> TakeState:
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run["run"])
 def test_a_golden_run_comes_out_of_the_plain_layers(family, drama3_tiny, run):
     with np.load(drama3_tiny / f"run_{run['run']}.npz") as stored:
-        rows, frames, noise = torch.from_numpy(stored["prompt"]), stored["frames"], scripted(stored)
+        rows, frames, noise = torch.from_numpy(stored["prompt"]), stored["frames"], scripted(stored).to(CUDA)
     knobs = TakeKnobs.of(run["temperature"], run["top_k"], run["top_p"], CUDA)
     state = TakeState.open(family.model, len(rows) + run["steps"], run["steps"], knobs, None)
     state.prefill(rows)
@@ -103,21 +82,13 @@ def test_a_golden_run_comes_out_of_the_plain_layers(family, drama3_tiny, run):
     assert np.array_equal(state.frames(0, run["steps"]).numpy(), frames)
 
 
-def scripted(stored) -> torch.Tensor:
-    main, retry, heads = (torch.from_numpy(stored[f"{draw}_noise"]) for draw in ("first", "ras", "head"))
-    noise = torch.ones(len(main), 2 + heads.shape[1], main.shape[1])
-    noise[:, 0], noise[:, 1], noise[:, 2:, : heads.shape[2]] = main, retry, heads
-    return noise.to(CUDA)
-
-
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run["run"])
 def test_a_golden_run_comes_out_of_a_desk(desk, drama3_tiny, run):
     with np.load(drama3_tiny / f"run_{run['run']}.npz") as stored:
         rows, frames, noise = torch.from_numpy(stored["prompt"]), stored["frames"], scripted(stored)
     sampling = Sampling(run["temperature"], run["top_p"], run["top_k"])
-    padded = torch.cat((noise, torch.ones_like(noise[:BLOCK_FRAMES])))
     with closing(desk.sit(piece(sampling=sampling))) as take:
-        take.make_noise = lambda: script(take, padded)
+        follow(take, noise)
         take.prefill(rows)
         told = stepped(take, run["steps"])
     assert np.array_equal(told[:, :-2], frames)
@@ -301,8 +272,7 @@ def test_an_encoder_desk_gives_the_codes_of_the_plain_encoder(family, drama3_tin
 
 
 def heard(engine: Engine, **fields) -> tuple[np.ndarray, Done]:
-    events = list(engine.perform(TakeRequest(**{"text": "Hello there.", "seed": 3, **fields})))
-    return np.concatenate([each.pcm for each in events if isinstance(each, Audio)]), events[-1]
+    return performed(engine, TakeRequest(**{"text": "Hello there.", "seed": 3, **fields}))
 
 
 def test_takes_are_alike_whether_the_desk_is_free_or_not(family):

@@ -20,11 +20,11 @@ from engine.drama3.graphs import CLIP_FRAMES, CodecDesk, EncoderDesk, FrameDesk,
 from engine.drama3.model import TakeState
 from engine.drama3.weights import load_model
 from engine.engine import Engine
-from engine.family import Piece
-from engine.noise import BLOCK_FRAMES, NoiseBlocks
+from engine.noise import NoiseBlocks
 from engine.sampling import TakeKnobs
-from engine.take import Audio, Character, Clip, Done, Reference, Sampling, TakeRequest
+from engine.take import Character, Clip, Reference, Sampling, TakeRequest
 from engine.vocoder import SCHEDULE
+from tests.drama3.desks import follow, performed, piece, scripted, stepped
 from tests.drama3.graph_double import graph_double  # noqa: F401
 
 pytestmark = [
@@ -45,30 +45,9 @@ def codec(drama3_tiny) -> Codec:
     return Codec.load(drama3_tiny / "checkpoint")
 
 
-def piece(**fields) -> Piece:
-    plain = dict(text="Hi.", index=0, character=Character(), history=(), sampling=Sampling(), seed=5)
-    return Piece(**{**plain, "max_frames": 60, **fields})
-
-
 def stored(drama3_tiny, name: str) -> dict[str, np.ndarray]:
     with np.load(drama3_tiny / f"run_{name}.npz") as run:
         return dict(run)
-
-
-def script(take, noise: torch.Tensor) -> None:
-    """Put a block of given noise in the place of what the desk would make."""
-    with torch.inference_mode():
-        take.desk.noise.copy_(noise[take.state.num_frames :][:BLOCK_FRAMES])
-
-
-def stepped(take, count: int) -> np.ndarray:
-    """The next frames [count, 3 + codebooks] as the host hears of them, looking ahead by one."""
-    take.step()
-    for frame in range(count):
-        if frame + 1 < count:
-            take.step()
-        take.status(frame)
-    return take.desk.log[:count].numpy().copy()
 
 
 def alone(model, rows: torch.Tensor, count: int = 0) -> TakeState:
@@ -139,13 +118,9 @@ def test_a_capture_that_looks_at_a_number_fails(look):
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run["run"])
 def test_a_golden_run_comes_out_of_a_graph_of_plain_layers(model, drama3_tiny, run):
     golden = stored(drama3_tiny, run["run"])
-    main, retry, heads = (torch.from_numpy(golden[f"{draw}_noise"]) for draw in ("first", "ras", "head"))
-    noise = torch.ones(len(main) + BLOCK_FRAMES, 2 + heads.shape[1], main.shape[1])
-    noise[: len(main), 0], noise[: len(main), 1] = main, retry
-    noise[: len(main), 2:, : heads.shape[2]] = heads
     sampling = Sampling(run["temperature"], run["top_p"], run["top_k"])
     with closing(FrameDesk(model, 64, fused=False).sit(piece(sampling=sampling))) as take:
-        take.make_noise = lambda: script(take, noise)
+        follow(take, scripted(golden))
         take.prefill(torch.from_numpy(golden["prompt"]))
         told = stepped(take, run["steps"])
     assert np.array_equal(told[:, :-2], golden["frames"])
@@ -267,17 +242,12 @@ def test_an_encoder_desk_refuses_what_the_encoder_refuses(codec):
         EncoderDesk(codec).encode(np.full(5000, np.nan, np.float32))
 
 
-def performed(family: Drama3Family, wanted: TakeRequest) -> tuple[np.ndarray, Done]:
-    events = list(Engine(family).perform(wanted))
-    return np.concatenate([each.pcm for each in events if isinstance(each, Audio)]), events[-1]
-
-
 def test_a_take_with_a_clip_is_performed_at_the_desks_as_on_a_cpu(drama3_tiny, tiny_family, monkeypatch):
     """Several times, from launches one by one to graphs alone, and with the desks warm from the start."""
     time = np.arange(60_000) / 44_100
     clip = Clip((0.3 * np.sin(700 * time) * (1 + np.sin(20 * time)) / 2).astype(np.float32), 44_100)
     wanted = TakeRequest("Hello there.", Character(voice=(Reference(clip, "Hello."),)), seed=3, max_frames=40)
-    want, twin = performed(tiny_family, wanted)
+    want, twin = performed(Engine(tiny_family), wanted)
     monkeypatch.setattr(Drama3Family, "on_gpu", True)
     monkeypatch.setattr("engine.drama3.graphs.fusible", lambda device: False)
     for warm in (False, True):
@@ -286,7 +256,7 @@ def test_a_take_with_a_clip_is_performed_at_the_desks_as_on_a_cpu(drama3_tiny, t
         if warm:
             family.warm()
         for _ in range(3):
-            pcm, done = performed(family, wanted)
+            pcm, done = performed(Engine(family), wanted)
             assert np.array_equal(done.codes, twin.codes)
             assert (done.finish_reason, done.frames) == (twin.finish_reason, twin.frames)
             assert np.abs(pcm.astype(int) - want).max() <= 1

@@ -32,7 +32,7 @@ def normed(x: torch.Tensor, gain: torch.Tensor, eps: float) -> torch.Tensor:
 
 def close(got: torch.Tensor, want: torch.Tensor) -> bool:
     """Within a few roundings of the dtype at the largest entry: the twin rounds between its steps."""
-    unit = 4e-6 if want.dtype == torch.float32 else 2**-5
+    unit = 4e-6 if want.dtype == torch.float32 else 2**-6
     return bool((got.float() - want.float()).abs().max() <= unit * want.float().abs().max())
 
 
