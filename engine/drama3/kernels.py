@@ -170,6 +170,31 @@ def _conv(u, ring, w, channel, inside, last, channels, L: tl.constexpr):
 
 
 @triton.jit
+def _gates(at, log_rate, dt_bias, head, HEADS: tl.constexpr):
+    """(beta, decay) of a head, from a row's b and a, which begin `at`."""
+    a = tl.load(at + HEADS + head).to(tl.float32) + tl.load(dt_bias + head)
+    softplus = tl.where(a > 20.0, a, tl.log(1.0 + tl.exp(tl.minimum(a, 20.0))))
+    beta = tl.sigmoid(tl.load(at + head).to(tl.float32))
+    return beta, tl.exp(tl.load(log_rate + head) * softplus)
+
+
+@triton.jit
+def _delta_places(
+    head, block, KEY_HEADS: tl.constexpr, HEADS: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
+    KP: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """A head's channels of q, k and one block of v, which of k and v exist, and the head's entries [KP,
+    BLOCK_V] of the state."""
+    key_head = head // (HEADS // KEY_HEADS)
+    i, v_at = tl.arange(0, KP), block * BLOCK_V + tl.arange(0, BLOCK_V)
+    q_channel = key_head * DK + i
+    k_channel = KEY_HEADS * DK + q_channel
+    v_channel = 2 * KEY_HEADS * DK + head * DV + v_at
+    entry = (head * DK + i)[:, None] * DV + v_at[None, :]
+    return q_channel, k_channel, v_channel, i < DK, v_at < DV, entry
+
+
+@triton.jit
 def _delta_kernel(
     read, ring, conv, log_rate, dt_bias, state, out, last,
     KEY_HEADS: tl.constexpr, HEADS: tl.constexpr, DK: tl.constexpr, DV: tl.constexpr,
@@ -177,14 +202,9 @@ def _delta_kernel(
 ):  # fmt: skip
     _let_next_start(OVERLAP)
     head, block = tl.program_id(0), tl.program_id(1)
-    key_head = head // (HEADS // KEY_HEADS)
-    i = tl.arange(0, KP)
-    v_at = block * BLOCK_V + tl.arange(0, BLOCK_V)
-    k_in, v_in = i < DK, v_at < DV
-    q_channel = key_head * DK + i
-    k_channel = KEY_HEADS * DK + q_channel
-    v_channel = 2 * KEY_HEADS * DK + head * DV + v_at
-    at = state + (head * DK + i)[:, None] * DV + v_at[None, :]
+    places = _delta_places(head, block, KEY_HEADS, HEADS, DK, DV, KP, BLOCK_V)
+    q_channel, k_channel, v_channel, k_in, v_in, entry = places
+    v_at, at = v_channel - 2 * KEY_HEADS * DK, state + entry
     inside = k_in[:, None] & v_in[None, :]
     s = tl.load(at, mask=inside, other=0.0)
     _await_last(OVERLAP)
@@ -201,16 +221,13 @@ def _delta_kernel(
     q = q * tl.rsqrt(tl.sum(q * q, 0) + 1e-6) * (DK**-0.5)
     k = k * tl.rsqrt(tl.sum(k * k, 0) + 1e-6)
     gates = 2 * KEY_HEADS * DK + 2 * HEADS * DV
-    beta = tl.sigmoid(tl.load(read + gates + head).to(tl.float32))
-    a = tl.load(read + gates + HEADS + head).to(tl.float32) + tl.load(dt_bias + head)
-    softplus = tl.where(a > 20.0, a, tl.log(1.0 + tl.exp(tl.minimum(a, 20.0))))
-    decay = tl.exp(tl.load(log_rate + head) * softplus)
+    beta, decay = _gates(read + gates, log_rate, dt_bias, head, HEADS)
     s *= decay
     delta = beta * (v - tl.sum(k[:, None] * s, 0))
     s += k[:, None] * delta[None, :]
     tl.store(at, s, mask=inside)
     o = tl.sum(q[:, None] * s, 0)
-    tl.store(out + head * DV + v_at, o.to(out.dtype.element_ty), mask=v_in)
+    tl.store(out + v_at, o.to(out.dtype.element_ty), mask=v_in)
 
 
 def delta(

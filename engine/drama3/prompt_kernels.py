@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.drama3.kernels import FP8_BLOCK, _choice, _dot, _silu, widen
+from engine.drama3.kernels import FP8_BLOCK, _choice, _delta_places, _dot, _gates, _silu, widen
 
 SCAN = 8, 1  # values of a program of the delta net's scan, warps
 GROUPED = 64, 4, 3  # rows of an expert's matrix in a program, warps, stages
@@ -58,12 +58,11 @@ def _delta_in_kernel(
         x *= tl.where(part < KEY_HEADS, unit * (DK**-0.5), tl.where(is_key, unit, 1.0))
         tl.store(qkv + row * channels + channel, x, mask=inside)
         if part >= keys:
-            at = read + row * stride + channels + HEADS * DV + head
-            a = tl.load(at + HEADS).to(tl.float32) + tl.load(dt_bias + head)
-            softplus = tl.where(a > 20.0, a, tl.log(1.0 + tl.exp(tl.minimum(a, 20.0))))
+            at = read + row * stride + channels + HEADS * DV
+            beta, decay = _gates(at, log_rate, dt_bias, head, HEADS)
             pair = gates + (row * HEADS + head) * 2
-            tl.store(pair, tl.sigmoid(tl.load(at).to(tl.float32)))
-            tl.store(pair + 1, tl.exp(tl.load(log_rate + head) * softplus))
+            tl.store(pair, beta)
+            tl.store(pair + 1, decay)
 
 
 @triton.jit
@@ -82,14 +81,10 @@ def _delta_scan_kernel(
 ):  # fmt: skip
     """The recurrence of one head for some of its values, row by row; the next row is fetched meanwhile."""
     head, block = tl.program_id(0), tl.program_id(1)
-    key_head = head // (HEADS // KEY_HEADS)
     channels: tl.constexpr = 2 * KEY_HEADS * DK + HEADS * DV
-    i, v_at = tl.arange(0, KP), block * BLOCK_V + tl.arange(0, BLOCK_V)
-    k_in, v_in = i < DK, v_at < DV
-    q_channel = key_head * DK + i
-    k_channel = KEY_HEADS * DK + q_channel
-    v_channel = 2 * KEY_HEADS * DK + head * DV + v_at
-    at = state + (head * DK + i)[:, None] * DV + v_at[None, :]
+    places = _delta_places(head, block, KEY_HEADS, HEADS, DK, DV, KP, BLOCK_V)
+    q_channel, k_channel, v_channel, k_in, v_in, entry = places
+    v_at, at = v_channel - 2 * KEY_HEADS * DK, state + entry
     inside = k_in[:, None] & v_in[None, :]
     s = tl.load(at, mask=inside, other=0.0)
     n = tl.load(count).to(tl.int32)
@@ -108,7 +103,7 @@ def _delta_scan_kernel(
         delta = beta * (v - tl.sum(k[:, None] * s, 0))
         s += k[:, None] * delta[None, :]
         o = tl.sum(q[:, None] * s, 0)
-        tl.store(out + row * (HEADS * DV) + head * DV + v_at, o.to(out.dtype.element_ty), mask=v_in)
+        tl.store(out + row * (HEADS * DV) + v_at, o.to(out.dtype.element_ty), mask=v_in)
         q, k, v, beta, decay = next_q, next_k, next_v, next_beta, next_decay
     tl.store(at, s, mask=inside)
     if L > 1:
