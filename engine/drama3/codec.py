@@ -109,6 +109,10 @@ class Codec(nn.Module):
         """What a clip leaves behind between blocks of at most so many frames; fresh, it is silence."""
         return fresh_carries(self.encoder, block_frames) | fresh_carries(self.downsample, block_frames)
 
+    def decoder_carries(self, block_frames: int) -> Carries:
+        """What a take leaves behind between blocks of at most so many frames; fresh, it is silence."""
+        return fresh_carries(self.upsample, block_frames) | fresh_carries(self.decoder, block_frames)
+
     def encode_block(self, rows: Tensor, carries: Carries, trace: Trace | None = None) -> Tensor:
         """Codes [num_codebooks, f] int64 of the next samples [f * hop, 1] of a clip."""
         latent = self.encoder(rows, carries)
@@ -200,9 +204,7 @@ class CodecStream:
 
     def __init__(self, codec: Codec, carries: Carries | None = None) -> None:
         self.codec = codec
-        if carries is None:
-            carries = fresh_carries(codec.upsample, BLOCK_FRAMES) | fresh_carries(codec.decoder, BLOCK_FRAMES)
-        self.carries = carries
+        self.carries = codec.decoder_carries(BLOCK_FRAMES) if carries is None else carries
 
     def fork(self) -> CodecStream:
         """A second stream that continues from here; neither touches the other."""

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from engine.drama3.codec import Codec
-from engine.drama3.codec_layers import Carries, fresh_carries
+from engine.drama3.codec_layers import Carries
 from engine.drama3.model import Drama3Model, PrefixState, TakeState
 from engine.family import Piece, Sound
 from engine.noise import BLOCK_FRAMES, exponential, seed_words
@@ -164,7 +164,6 @@ class DeskTake:
 
     def __init__(self, desk: FrameDesk, piece: Piece) -> None:
         self.desk, self.state = desk, desk.state
-        self.make_noise = desk.make_noise
         self._told: dict[int, torch.cuda.Event] = {}
         self._begun = False
         sampling = piece.sampling
@@ -195,7 +194,7 @@ class DeskTake:
             desk.begin()
             self._begun = True
         if frame % BLOCK_FRAMES == 0:
-            self.make_noise()
+            desk.make_noise()
         desk.replay(state.num_rows)
         desk.log[frame].copy_(state.log[frame], non_blocking=True)
         self._told[frame] = torch.cuda.Event()
@@ -227,9 +226,7 @@ class CodecDesk:
     def __init__(self, codec: Codec) -> None:
         self.codec = codec
         self.stream = torch.cuda.Stream(codec.device)
-        self.carries = fresh_carries(codec.upsample, max(SCHEDULE)) | fresh_carries(
-            codec.decoder, max(SCHEDULE)
-        )
+        self.carries = codec.decoder_carries(max(SCHEDULE))
         self.free = threading.Lock()
         self._codes = torch.zeros(max(SCHEDULE), codec.num_codebooks, dtype=torch.int64, device=codec.device)
         self._pcm = torch.zeros(max(SCHEDULE) * codec.hop, dtype=torch.int16, device=codec.device)

@@ -75,10 +75,10 @@ class HostNoise(NoiseBlocks):
     def made(self, first: int) -> Tensor:
         block = np.empty((BLOCK_FRAMES, *self._shape), np.float32)
         self.loops.uniform(*self.key, first, self.piece, block)
-        # Frame by frame: torch shares a block out to every core, and one of them has the codec.
-        for frame in torch.from_numpy(block):
+        noise = torch.from_numpy(block)
+        for frame in noise:  # torch shares a whole block out to every core, and one of them has the codec
             frame.log_().neg_()
-        return torch.from_numpy(block)
+        return noise
 
 
 class HostWeights:

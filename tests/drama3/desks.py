@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 import numpy as np
+import pytest
 import torch
 
+from engine.drama3.codec import Codec
+from engine.drama3.graphs import CodecDesk
 from engine.engine import Engine
 from engine.family import Piece
 from engine.noise import BLOCK_FRAMES
@@ -26,14 +30,14 @@ def scripted(stored: Mapping[str, np.ndarray]) -> torch.Tensor:
     return noise
 
 
-def follow(take, noise: torch.Tensor) -> None:
+def follow(take, noise: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a take draw with given noise in the place of what its desk would make."""
     padded = torch.cat((noise, torch.ones_like(noise[:BLOCK_FRAMES])))
 
     def put() -> None:
         take.desk.noise.copy_(padded[take.state.num_frames :][:BLOCK_FRAMES])
 
-    take.make_noise = put
+    monkeypatch.setattr(take.desk, "make_noise", put)
 
 
 def stepped(take, count: int) -> np.ndarray:
@@ -44,6 +48,23 @@ def stepped(take, count: int) -> np.ndarray:
             take.step()
         take.status(frame)
     return take.desk.log[:count].numpy().copy()
+
+
+def some_codes(codec: Codec, frames: int) -> torch.Tensor:
+    """[codebooks, frames] int64, any of each book's."""
+    sizes = torch.tensor(codec.codebook_sizes)[:, None]
+    return (torch.rand(len(sizes), frames, generator=torch.manual_seed(1)) * sizes).long()
+
+
+def decoded(desk: CodecDesk, codes: torch.Tensor, sizes: Sequence[int]) -> np.ndarray:
+    """The sound of codes, int16 [n], that come to the desk in pieces of such sizes."""
+    parts = []
+    with closing(desk.sit()) as vocoder:
+        for piece_of_codes in codes.split(sizes, 1):
+            vocoder.queue(piece_of_codes)
+            parts += [sound.pcm for sound in vocoder.heard(wait=False)]
+        parts += [sound.pcm for sound in vocoder.heard(wait=True)]
+    return np.concatenate(parts)
 
 
 def performed(engine: Engine, wanted: TakeRequest) -> tuple[np.ndarray, Done]:

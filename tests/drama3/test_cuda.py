@@ -19,7 +19,7 @@ from engine.engine import Engine
 from engine.noise import BLOCK_FRAMES, NoiseBlocks
 from engine.sampling import TakeKnobs
 from engine.take import Audio, Done, Sampling, TakeRequest
-from tests.drama3.desks import follow, performed, piece, scripted, stepped
+from tests.drama3.desks import decoded, follow, performed, piece, scripted, some_codes, stepped
 
 pytestmark = [
     pytest.mark.gpu,
@@ -83,12 +83,12 @@ def test_a_golden_run_comes_out_of_the_plain_layers(family, drama3_tiny, run):
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run["run"])
-def test_a_golden_run_comes_out_of_a_desk(desk, drama3_tiny, run):
+def test_a_golden_run_comes_out_of_a_desk(desk, drama3_tiny, run, monkeypatch):
     with np.load(drama3_tiny / f"run_{run['run']}.npz") as stored:
         rows, frames, noise = torch.from_numpy(stored["prompt"]), stored["frames"], scripted(stored)
     sampling = Sampling(run["temperature"], run["top_p"], run["top_k"])
     with closing(desk.sit(piece(sampling=sampling))) as take:
-        follow(take, noise)
+        follow(take, noise, monkeypatch)
         take.prefill(rows)
         told = stepped(take, run["steps"])
     assert np.array_equal(told[:, :-2], frames)
@@ -243,20 +243,10 @@ def test_kernels_are_as_near_to_float32_as_the_plain_layers(drama3_tiny, checkpo
 
 def test_a_codec_desk_gives_the_whole_decode_of_a_cpu(family, drama3_tiny):
     codec = Codec.load(drama3_tiny / "checkpoint", "cpu")
-    sizes = torch.tensor(codec.codebook_sizes)[:, None]
-    codes = (torch.rand(len(sizes), 150, generator=torch.manual_seed(1)) * sizes).long()
+    codes = some_codes(codec, 150)
     whole = codec.decode(codes).numpy()
-    desk = family.desks().codec
     for _ in range(2):
-        parts = []
-        with closing(desk.sit()) as vocoder:
-            done = 0
-            for size in (3, 4, 6, 8, 12, *[16] * 7, 5):
-                vocoder.queue(codes[:, done : done + size])
-                done += size
-                parts += [sound.pcm for sound in vocoder.heard(wait=False)]
-            parts += [sound.pcm for sound in vocoder.heard(wait=True)]
-        pcm = np.concatenate(parts)
+        pcm = decoded(family.desks().codec, codes, (3, 4, 6, 8, 12, *[16] * 7, 5))
         assert pcm.shape == whole.shape
         assert np.abs(pcm / 32767 - whole).max() <= 1e-4 + 1 / 32767
 

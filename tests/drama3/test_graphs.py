@@ -24,7 +24,7 @@ from engine.noise import NoiseBlocks
 from engine.sampling import TakeKnobs
 from engine.take import Character, Clip, Reference, Sampling, TakeRequest
 from engine.vocoder import SCHEDULE
-from tests.drama3.desks import follow, performed, piece, scripted, stepped
+from tests.drama3.desks import decoded, follow, performed, piece, scripted, some_codes, stepped
 from tests.drama3.graph_double import graph_double  # noqa: F401
 
 pytestmark = [
@@ -116,11 +116,11 @@ def test_a_capture_that_looks_at_a_number_fails(look):
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run["run"])
-def test_a_golden_run_comes_out_of_a_graph_of_plain_layers(model, drama3_tiny, run):
+def test_a_golden_run_comes_out_of_a_graph_of_plain_layers(model, drama3_tiny, run, monkeypatch):
     golden = stored(drama3_tiny, run["run"])
     sampling = Sampling(run["temperature"], run["top_p"], run["top_k"])
     with closing(FrameDesk(model, 64, fused=False).sit(piece(sampling=sampling))) as take:
-        follow(take, scripted(golden))
+        follow(take, scripted(golden), monkeypatch)
         take.prefill(torch.from_numpy(golden["prompt"]))
         told = stepped(take, run["steps"])
     assert np.array_equal(told[:, :-2], golden["frames"])
@@ -210,18 +210,10 @@ def test_a_desk_seats_one_take(model):
 
 
 def test_a_codec_desk_gives_the_whole_decode_in_chunks_of_any_size(codec):
-    sizes = torch.tensor(codec.codebook_sizes)[:, None]
-    codes = (torch.rand(len(sizes), 150, generator=torch.manual_seed(1)) * sizes).long()
-    whole, desk = codec.decode(codes).numpy(), CodecDesk(codec)
+    codes, desk = some_codes(codec, 150), CodecDesk(codec)
+    whole = codec.decode(codes).numpy()
     for _ in range(3):
-        parts, done = [], 0
-        with closing(desk.sit()) as vocoder:
-            for size in (*SCHEDULE, *[max(SCHEDULE)] * 6, 5):
-                vocoder.queue(codes[:, done : done + size])
-                done += size
-                parts += [sound.pcm for sound in vocoder.heard(wait=False)]
-            parts += [sound.pcm for sound in vocoder.heard(wait=True)]
-        pcm = np.concatenate(parts)
+        pcm = decoded(desk, codes, (*SCHEDULE, *[max(SCHEDULE)] * 6, 5))
         assert pcm.shape == whole.shape
         assert np.abs(pcm / 32767 - whole).max() <= 1e-5 + 1 / 32767
 
