@@ -270,19 +270,21 @@ def _gemv_gated_kernel(
     w_at = rows.to(tl.int64)[:, None] * (HEADS * DV) + at[None, :]
     w_in = (rows < n)[:, None] & inside[None, :]
     tile = tl.load(w + w_at, mask=w_in, other=0.0, eviction_policy="evict_first")
+    weight = tl.load(gain + d, mask=inside, other=0.0)
     _await_last(OVERLAP)
     part = tl.load(o + at, mask=inside, other=0.0).to(tl.float32)
+    gate = tl.load(z + at, mask=inside, other=0.0).to(tl.float32)
+    before = tl.load(rest + rows, mask=rows < n, other=0.0).to(tl.float32)
     squares = tl.sum(tl.reshape(part * part, [HP, DP]), 1)
     rstd = tl.reshape(tl.broadcast_to(tl.rsqrt(squares / DV + eps)[:, None], [HP, DP]), [HP * DP])
-    part *= rstd * tl.load(gain + d, mask=inside, other=0.0)
-    part *= _silu(tl.load(z + at, mask=inside, other=0.0).to(tl.float32))
+    part *= rstd * weight
+    part *= _silu(gate)
     part = part.to(o.dtype.element_ty).to(tl.float32)
-    out = tl.sum(tile.to(tl.float32) * part[None, :], 1)
-    out += tl.load(rest + rows, mask=rows < n, other=0.0).to(tl.float32)
+    out = tl.sum(tile.to(tl.float32) * part[None, :], 1) + before
     tl.store(y + rows, out.to(y.dtype.element_ty), mask=rows < n)
 
 
-GEMV_GATED = 4, 16  # rows of a program, warps
+GEMV_GATED = 8, 16  # rows of a program, warps; gating costs a program as much as four rows of the matrix
 
 
 def gemv_gated(
@@ -314,30 +316,43 @@ def widen(dtype: torch.dtype) -> bool:
 
 
 @triton.jit
-def _angles(cos, sin, position, d, HALF: tl.constexpr, PAIRS: tl.constexpr):
-    """(mate, c, s) of each entry d of a head: rotated, it is x c + x[mate] s. From 2 HALF on they stay."""
-    turns = d < 2 * HALF
-    if PAIRS:
-        first, angle = d % 2 == 0, d // 2
-        mate = tl.where(first, d + 1, d - 1)
-    else:
-        first, angle = d < HALF, d % HALF
-        mate = tl.where(first, d + HALF, d - HALF)
-    c = tl.load(cos + position * HALF + angle, mask=turns, other=1.0)
-    s = tl.load(sin + position * HALF + angle, mask=turns, other=0.0)
-    return tl.where(turns, mate, d), c, tl.where(first, -s, s)
+def _mate(d, HALF: tl.constexpr, PAIRS: tl.constexpr):
+    """The entry that turns together with each entry d of a head. From 2 HALF on they stay."""
+    first = d % 2 == 0 if PAIRS else d < HALF
+    step: tl.constexpr = 1 if PAIRS else HALF
+    return tl.where(d < 2 * HALF, tl.where(first, d + step, d - step), d)
 
 
 @triton.jit
-def _turned(at, inside, gain, d, mate, c, s, eps, D: tl.constexpr):
-    """The heads at pointers `at` [heads, 1], normed and rotated: [heads, entries] in their dtype."""
-    kind = at.dtype.element_ty
-    x = tl.load(at + d[None, :], mask=inside, other=0.0).to(tl.float32)
-    other = tl.load(at + mate[None, :], mask=inside, other=0.0).to(tl.float32)
+def _angles(cos, sin, position, d, HALF: tl.constexpr, PAIRS: tl.constexpr):
+    """(c, s) of each entry d of a head: rotated, it is x c + x[mate] s."""
+    turns = d < 2 * HALF
+    if PAIRS:
+        first, angle = d % 2 == 0, d // 2
+    else:
+        first, angle = d < HALF, d % HALF
+    c = tl.load(cos + position * HALF + angle, mask=turns, other=1.0)
+    s = tl.load(sin + position * HALF + angle, mask=turns, other=0.0)
+    return c, tl.where(first, -s, s)
+
+
+@triton.jit
+def _turned(x, mate, gain, mate_gain, c, s, eps, D: tl.constexpr):
+    """The heads x [heads, entries] and their mates, normed and rotated, in x's dtype."""
+    kind = x.dtype
+    x, mate = x.to(tl.float32), mate.to(tl.float32)
     rstd = tl.rsqrt(tl.sum(x * x, 1) / D + eps)[:, None]
-    x = (x * rstd * tl.load(gain + d, mask=d < D, other=0.0)[None, :]).to(kind).to(tl.float32)
-    other = (other * rstd * tl.load(gain + mate, mask=d < D, other=0.0)[None, :]).to(kind).to(tl.float32)
-    return (x * c[None, :] + other * s[None, :]).to(kind)
+    x = (x * rstd * gain[None, :]).to(kind).to(tl.float32)
+    mate = (mate * rstd * mate_gain[None, :]).to(kind).to(tl.float32)
+    return (x * c[None, :] + mate * s[None, :]).to(kind)
+
+
+@triton.jit
+def _rows(cache, base, row, end, d, D: tl.constexpr, BLOCK: tl.constexpr):
+    """Rows row..row + BLOCK - 1 of a head's cache, zero from `end` on."""
+    r = row + tl.arange(0, BLOCK)
+    inside = (r < end)[:, None] & (d < D)[None, :]
+    return tl.load(cache + (base + r)[:, None] * D + d[None, :], mask=inside, other=0.0)
 
 
 @triton.jit
@@ -348,44 +363,53 @@ def _attention_part_kernel(
     SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     _let_next_start(OVERLAP)
-    _await_last(OVERLAP)
     kv, split = tl.program_id(0), tl.program_id(1)
-    position = tl.load(last)
     d, g = tl.arange(0, DP), tl.arange(0, GP)
     d_in = d < D
+    mate = _mate(d, HALF, PAIRS)
+    gains = tl.load(q_gain + d, mask=d_in, other=0.0), tl.load(q_gain + mate, mask=d_in, other=0.0)
+    k_gains = tl.load(k_gain + d, mask=d_in, other=0.0), tl.load(k_gain + mate, mask=d_in, other=0.0)
+    _await_last(OVERLAP)
+    position = tl.load(last)
     kind = read.dtype.element_ty
-    mate, c, s = _angles(cos, sin, position, d, HALF, PAIRS)
     head = kv * GROUP + g
     q_in = (g < GROUP)[:, None] & d_in[None, :]
-    q = _turned(read + head[:, None] * Q_STRIDE, q_in, q_gain, d, mate, c, s, eps, D)
+    q_at = read + head[:, None] * Q_STRIDE
+    q = tl.load(q_at + d[None, :], mask=q_in, other=0.0)
+    q_mate = tl.load(q_at + mate[None, :], mask=q_in, other=0.0)
     k_at = read + K_AT + kv * D
-    new_key = _turned(k_at + tl.arange(0, 1)[:, None], d_in[None, :], k_gain, d, mate, c, s, eps, D)
+    new_key = tl.load(k_at + d, mask=d_in, other=0.0)[None, :]
+    k_mate = tl.load(k_at + mate, mask=d_in, other=0.0)[None, :]
     new_value = tl.load(k_at + KV_HEADS * D + d, mask=d_in, other=0.0)[None, :]
     base = kv.to(tl.int64) * capacity
-    # Only the program whose rows end with the newest one writes it, but every program has it at hand.
     rows_a_split = tl.cdiv(tl.cdiv(position + 1, SPLITS), BLOCK) * BLOCK
     start = split * rows_a_split
-    end = tl.minimum(start + rows_a_split, position + 1)
-    if (start <= position) & (position < start + rows_a_split):
+    end = tl.minimum(start + rows_a_split, position)
+    key = _rows(keys, base, start, end, d, D, BLOCK)  # under way while the queries are turned
+    value = _rows(values, base, start, end, d, D, BLOCK)
+    c, s = _angles(cos, sin, position, d, HALF, PAIRS)
+    q = _turned(q, q_mate, gains[0], gains[1], c, s, eps, D)
+    new_key = _turned(new_key, k_mate, k_gains[0], k_gains[1], c, s, eps, D)
+    # The newest row belongs to the program whose rows end with it: it begins with that row, and writes it.
+    newest = (start <= position) & (position < start + rows_a_split)
+    if newest:
         at = ((base + position) * D + d)[None, :]
         tl.store(keys + at, new_key, mask=d_in[None, :])
         tl.store(values + at, new_value, mask=d_in[None, :])
-    most = tl.full([GP], -float("inf"), tl.float32)
-    mass = tl.zeros([GP], tl.float32)
-    mixed = tl.zeros([GP, DP], tl.float32)
+    most = tl.sum(q.to(tl.float32) * new_key.to(tl.float32), 1) * scale
+    most = tl.where(newest, most, -float("inf"))
+    mass = tl.zeros([GP], tl.float32) + tl.where(newest, 1.0, 0.0)
+    mixed = tl.zeros([GP, DP], tl.float32) + tl.where(newest, new_value.to(tl.float32), 0.0)
     for row in range(start, end, BLOCK):
-        r = row + tl.arange(0, BLOCK)
-        old, newest = (r < position)[:, None] & d_in[None, :], (r == position)[:, None]
-        at = (base + r)[:, None] * D + d[None, :]
-        key = tl.where(newest, new_key, tl.load(keys + at, mask=old, other=0.0))
-        value = tl.where(newest, new_value, tl.load(values + at, mask=old, other=0.0))
+        next_key = _rows(keys, base, row + BLOCK, end, d, D, BLOCK)
+        next_value = _rows(values, base, row + BLOCK, end, d, D, BLOCK)
         score = _dot(q, tl.trans(key), WIDE) * scale
-        score = tl.where((r <= position)[None, :], score, -float("inf"))
+        score = tl.where((row + tl.arange(0, BLOCK) < end)[None, :], score, -float("inf"))
         top = tl.maximum(most, tl.max(score, 1))
         shrink, share = tl.exp(most - top), tl.exp(score - top[:, None])
         mass = mass * shrink + tl.sum(share, 1)
         mixed = mixed * shrink[:, None] + _dot(share.to(kind), value, WIDE)
-        most = top
+        most, key, value = top, next_key, next_value
     slot = split * (KV_HEADS * GROUP) + head
     tl.store(part + slot[:, None] * D + d[None, :], mixed, mask=q_in)
     tl.store(peak + slot, most, mask=g < GROUP)
@@ -395,26 +419,29 @@ def _attention_part_kernel(
 @triton.jit
 def _attention_join_kernel(
     read, part, peak, total, out,
-    HEADS: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, SPLITS: tl.constexpr,
+    HEADS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr, SPLITS: tl.constexpr,
     GATE_STRIDE: tl.constexpr, GATE_AT: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     _let_next_start(OVERLAP)
     _await_last(OVERLAP)
     head = tl.program_id(0)
-    d, split = tl.arange(0, DP), tl.arange(0, SPLITS)
+    d, split = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, SPLITS)
     most = tl.load(peak + split * HEADS + head)
-    weight = tl.exp(most - tl.max(most, 0))
-    mass = tl.sum(weight * tl.load(total + split * HEADS + head), 0)
+    masses = tl.load(total + split * HEADS + head)
     at = (split * HEADS + head)[:, None] * D + d[None, :]
     parts = tl.load(part + at, mask=(d < D)[None, :], other=0.0)
+    gate = tl.load(read + GATE_AT + head * GATE_STRIDE + d, mask=d < D, other=0.0).to(tl.float32)
+    weight = tl.exp(most - tl.max(most, 0))
+    mass = tl.sum(weight * masses, 0)
     kind = out.dtype.element_ty
     mixed = (tl.sum(parts * weight[:, None], 0) / mass).to(kind).to(tl.float32)
-    gate = tl.load(read + GATE_AT + head * GATE_STRIDE + d, mask=d < D, other=0.0).to(tl.float32)
     gated = mixed * tl.sigmoid(gate).to(kind).to(tl.float32)
     tl.store(out + head * D + d, gated.to(kind), mask=d < D)
 
 
 SPLITS = 64  # parts of the cached rows: with 2 kv heads as many programs as a large card has multiprocessors
+ATTENTION = 32, 8  # cached rows that a program reads at once, warps
+JOIN_ENTRIES = 64  # of a head, that one program joins from all parts
 
 
 class AttentionScratch:
@@ -451,17 +478,18 @@ def attention(
     kv_heads, capacity, dim = keys.shape
     heads = out.shape[-1] // dim
     group, half = heads // kv_heads, cos.shape[-1]
-    dp = triton.next_power_of_2(dim)
+    dp, (block, warps) = triton.next_power_of_2(dim), ATTENTION
     _attention_part_kernel[(kv_heads, SPLITS)](
         read, q_gain, k_gain, cos, sin, keys, values, scratch.part, scratch.peak, scratch.total, last, eps,
         capacity, dim**-0.5,
         KV_HEADS=kv_heads, GROUP=group, GP=max(16, triton.next_power_of_2(group)), D=dim, DP=max(16, dp),
         HALF=half, PAIRS=pairs, Q_STRIDE=2 * dim if gate_by_head else dim, K_AT=2 * heads * dim,
-        SPLITS=SPLITS, BLOCK=32, WIDE=widen(read.dtype), num_warps=4, num_stages=2, **overlapping(),
+        SPLITS=SPLITS, BLOCK=block, WIDE=widen(read.dtype), num_warps=warps, num_stages=1, **overlapping(),
     )  # fmt: skip
-    _attention_join_kernel[(heads,)](
+    entries = min(JOIN_ENTRIES, dp)
+    _attention_join_kernel[(heads, triton.cdiv(dim, entries))](
         read, scratch.part, scratch.peak, scratch.total, out,
-        HEADS=heads, D=dim, DP=dp, SPLITS=SPLITS, GATE_STRIDE=2 * dim if gate_by_head else dim,
+        HEADS=heads, D=dim, BLOCK=entries, SPLITS=SPLITS, GATE_STRIDE=2 * dim if gate_by_head else dim,
         GATE_AT=dim if gate_by_head else heads * dim, num_warps=4, **overlapping(),
     )  # fmt: skip
 
@@ -483,12 +511,14 @@ def _value(key):
 
 
 @triton.jit
-def _choice(logits, slot, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
+def _choice(logits, slot, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr, WARPS: tl.constexpr):
     """(expert, share) of rank `slot` among E: softmax over all, renormalised over the TOP best, float32.
 
     Keys of score and index are unique: the best is found and struck out TOP times, of equals the first one.
+    Every warp does it for itself, on a copy of all scores, because the eight maxima wait for one another and
+    one that is taken across warps costs three barriers.
     """
-    e = tl.arange(0, EP)
+    e = tl.broadcast_to(tl.arange(0, EP)[None, :], [WARPS, EP])
     score = tl.load(logits + e, mask=e < E, other=-float("inf"))
     short: tl.constexpr = score.dtype == tl.bfloat16  # 16 bits of score and 16 of index are one word
     score = score.to(tl.float32)
@@ -496,20 +526,24 @@ def _choice(logits, slot, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
         key = (_ordered(score) & -0x10000) | (EP - 1 - e)
     else:
         key = (_ordered(score).to(tl.int64) << 32) | (EP - 1 - e).to(tl.int64)
-    first = tl.max(score, 0)
-    kept, expert, mine = 0.0, 0, 0.0
+    lowest: tl.constexpr = -0x80000000 if short else -0x8000000000000000
+    key = tl.where(e < E, key, lowest)
+    first, kept = tl.zeros([WARPS], tl.float32), tl.zeros([WARPS], tl.float32)
+    expert, mine = tl.zeros([WARPS], tl.int32), tl.zeros([WARPS], tl.float32)
     for rank in tl.static_range(TOP):
-        best = tl.max(key, 0)
+        best = tl.max(key, 1)
         if short:
             value = _value(tl.where(best < 0, best | 0xFFFF, best & -0x10000))
         else:
             value = _value((best >> 32).to(tl.int32))
+        if rank == 0:
+            first = value
         odds = tl.exp(value - first)
         kept += odds
         expert = tl.where(rank == slot, EP - 1 - (best & 0xFFFF).to(tl.int32), expert)
         mine = tl.where(rank == slot, odds, mine)
-        key = tl.where(key == best, -0x7FFFFFFF if short else -0x7FFFFFFFFFFFFFFF, key)
-    return expert, mine / kept
+        key = tl.where(key == best[:, None], lowest, key)
+    return tl.max(expert, 0), tl.max(mine / kept, 0)
 
 
 @triton.jit
@@ -524,12 +558,12 @@ def _experts_up_kernel(
     x, gain, logits, w, scale, hidden, chosen, share, eps,
     H: tl.constexpr, WIDTH: tl.constexpr, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr,
     FP8: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPAN: tl.constexpr,
-    OVERLAP: tl.constexpr,
+    WARPS: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     _let_next_start(OVERLAP)
     _await_last(OVERLAP)
     slot, block = tl.program_id(0), tl.program_id(1)
-    expert, part = _choice(logits, slot, E, EP, TOP)
+    expert, part = _choice(logits, slot, E, EP, TOP, WARPS)
     kind = x.dtype.element_ty
     if block == 0:
         tl.store(chosen + slot, expert.to(tl.int32))
@@ -579,33 +613,32 @@ def _experts_down_kernel(
         inside = (rows < H)[:, None] & (j < SHARED)[None, :]
         tile = tl.load(shared_w + rows[:, None] * SHARED + j[None, :], mask=inside, other=0.0)
     _await_last(OVERLAP)
-    slot, i = tl.arange(0, TP), tl.arange(0, WP)
-    there = (slot < TOP)[:, None] & (i < WIDTH)[None, :]
-    expert = tl.load(chosen + slot, mask=slot < TOP, other=0).to(tl.int64)
-    at = (expert * H)[None, :, None] * WIDTH + rows[:, None, None] * WIDTH + i[None, None, :]
-    in_w = (rows < H)[:, None, None] & there[None, :, :]
-    part = tl.load(w + at, mask=in_w, other=0.0, eviction_policy="evict_first").to(tl.float32)
-    value = tl.load(hidden + slot[:, None] * WIDTH + i[None, :], mask=there, other=0.0).to(tl.float32)
-    weight = tl.load(share + slot, mask=slot < TOP, other=0.0)
-    part *= value[None, :, :]
+    # The experts' rows as one long row, so that a thread holds the few inputs of its columns for all rows.
+    slot, i = tl.arange(0, TP * WP) // WP, tl.arange(0, TP * WP) % WP
+    there = (slot < TOP) & (i < WIDTH)
+    expert = tl.load(chosen + slot, mask=there, other=0)
+    column = expert.to(tl.int64) * (H * WIDTH) + i
+    if WIDTH % 16 == 0 and WP % 16 == 0:  # what a load can't know of numbers it has read
+        column = tl.max_contiguous(tl.multiple_of(column, 16), 16)
+    at = rows.to(tl.int64)[:, None] * WIDTH + column[None, :]
+    in_w = (rows < H)[:, None] & there[None, :]
+    part = tl.load(w + at, mask=in_w, other=0.0, eviction_policy="evict_first")
+    value = tl.load(hidden + slot * WIDTH + i, mask=there, other=0.0).to(tl.float32)
+    value *= tl.load(share + slot, mask=there, other=0.0)
     if FP8:
         row_blocks: tl.constexpr = (H + FP8_BLOCK - 1) // FP8_BLOCK
         column_blocks: tl.constexpr = (WIDTH + FP8_BLOCK - 1) // FP8_BLOCK
-        b = tl.arange(0, WP // SPAN)
-        s_at = (expert * row_blocks + block * BLOCK_N // FP8_BLOCK)[:, None] * column_blocks + b[None, :]
-        s = tl.load(scale + s_at, mask=(slot < TOP)[:, None] & (b < column_blocks)[None, :], other=0.0)
-        s = tl.reshape(s * weight[:, None], [TP * (WP // SPAN)])
-        out = _by_block(tl.reshape(part, [BLOCK_N, TP * WP]), s, BLOCK_N, TP * WP, SPAN)
-    else:
-        out = tl.sum(tl.sum(part, 2) * weight[None, :], 1)
-    if SHARED:
+        s_at = (expert * row_blocks + block * BLOCK_N // FP8_BLOCK) * column_blocks + i // SPAN
+        value *= tl.load(scale + s_at, mask=there, other=0.0)
+    out = tl.load(rest + rows, mask=rows < H, other=0.0).to(tl.float32)
+    if SHARED:  # before the experts' part, whose matrices are still on their way
         kind = read.dtype.element_ty
         gate = tl.load(read + GATE_AT + 1 + j, mask=j < SHARED, other=0.0).to(tl.float32)
         up = tl.load(read + GATE_AT + 1 + SHARED + j, mask=j < SHARED, other=0.0).to(tl.float32)
         both = (_silu(gate) * up).to(kind).to(tl.float32)
         share_of_all = tl.sigmoid(tl.load(read + GATE_AT).to(tl.float32))
         out += tl.sum(tile.to(tl.float32) * both[None, :], 1) * share_of_all
-    out += tl.load(rest + rows, mask=rows < H, other=0.0).to(tl.float32)
+    out += tl.sum(part.to(tl.float32) * value[None, :], 1)
     tl.store(y + rows, out.to(y.dtype.element_ty), mask=rows < H)
 
 
@@ -638,7 +671,7 @@ def experts_up(
     _experts_up_kernel[(top, triton.cdiv(width, block_n))](
         x, gain, logits, w, x if scale is None else scale, scratch.hidden, scratch.chosen, scratch.share, eps,
         H=h, WIDTH=width, E=num, EP=triton.next_power_of_2(num), TOP=top, FP8=scale is not None,
-        BLOCK_N=block_n, BLOCK_K=block_k, SPAN=min(FP8_BLOCK.value, block_k), num_warps=warps,
+        BLOCK_N=block_n, BLOCK_K=block_k, SPAN=min(FP8_BLOCK.value, block_k), WARPS=warps, num_warps=warps,
         **overlapping(),
     )  # fmt: skip
 
@@ -742,35 +775,41 @@ def tower_in(
 
 
 @triton.jit
-def _drawn(value, chance, n, temperature, top_k, top_p, CROSSING: tl.constexpr, NP: tl.constexpr):
-    """The index drawn from logits `value` [NP] with noise `chance` ~ Exp(1), as `sampling.draw` does.
+def _drawn(
+    value, chance, n, temperature, top_k, top_p, CROSSING: tl.constexpr, NP: tl.constexpr, BARS: tl.constexpr
+):
+    """(index, finite): drawn from logits `value` [NP] with noise `chance` ~ Exp(1), as `sampling.draw` does,
+    and whether all logits are numbers.
 
     Nothing is sorted: mass and number of the candidates above a bar rise as the bar falls, so the lowest bar
-    above which all may stay is searched with some bars a round, even steps of the value and of its bits. The
-    next level below it stays as far as it fits, by index; all further ones go.
+    above which all may stay is searched with BARS bars a round, even steps of the value and of its bits in
+    turn. The next level below it stays as far as it fits, by index; all further ones go.
     """
     i = tl.arange(0, NP)
     inside = i < n
-    scaled = value / tl.maximum(temperature, 1e-5)
-    odds = tl.where(inside, tl.exp(scaled - tl.max(tl.where(inside, scaled, -float("inf")), 0)), 0.0)
-    probability = odds / tl.sum(odds, 0)
     key = tl.maximum(tl.minimum(_ordered(value), 0x7FFFFFFD), -0x7FFFFFFD)
     key = tl.where(inside, key, -0x7FFFFFFF)
-    best = tl.argmax(key, 0)
-    high = tl.max(key, 0) + 1
-    low = tl.min(tl.where(inside, key, high), 0) - 1
+    top, best = tl.max(key, 0, return_indices=True)
+    bottom = tl.min(tl.where(inside, key, top), 0)
+    finite = (tl.abs(_value(top)) < float("inf")) & (tl.abs(_value(bottom)) < float("inf"))
+    temperature = tl.maximum(temperature, 1e-5)
+    peak = _value(top) / temperature
+    odds = tl.where(inside, tl.exp(value / temperature - peak), 0.0)
+    whole = tl.sum(odds, 0)
+    probability = odds / whole
+    low, high = bottom - 1, top + 1
     kept, mass_kept, above_low = 0, 0.0, n  # number and mass from `high` on, and number from `low` on
-    EACH: tl.constexpr = 4 if NP <= 4096 else 2  # so many fit into registers
-    j = tl.arange(0, 2 * EACH)
-    step = (j % EACH + 1).to(tl.float32) / (EACH + 1)
+    j = tl.arange(0, BARS) + 1
+    turn = 0
     while (low + 1 < high) & (kept + 1 < above_low):
-        even = _ordered(_value(low) + (_value(high) - _value(low)) * step)
-        span = high.to(tl.int64) - low
-        bits = (low + span * (j % EACH + 1) // (EACH + 1)).to(tl.int32)
-        bar = tl.minimum(tl.maximum(tl.where(j < EACH, even, bits), low + 1), high - 1)
-        from_bar = key[:, None] >= bar[None, :]
-        mass = tl.sum(tl.where(from_bar, probability[:, None], 0.0), 0)
-        count = tl.sum(from_bar.to(tl.int32), 0)
+        even = _ordered(_value(low) + (_value(high) - _value(low)) * (j.to(tl.float32) / (BARS + 1)))
+        bits = low + tl.maximum(high // (BARS + 1) - low // (BARS + 1), 1) * j
+        bar = tl.minimum(tl.maximum(tl.where(turn % 2 == 0, even, bits), low + 1), high - 1)
+        turn += 1
+        # Bars first, so that a thread has few candidates and all bars: no key is held twice.
+        from_bar = key[None, :] >= bar[:, None]
+        mass = tl.sum(tl.where(from_bar, probability[None, :], 0.0), 1)
+        count = tl.sum(from_bar.to(tl.int32), 1)
         fits = (mass <= top_p) & (count <= top_k)
         above_low = tl.min(tl.where(fits, above_low, count), 0)
         kept = tl.max(tl.where(fits, count, kept), 0)
@@ -779,60 +818,59 @@ def _drawn(value, chance, n, temperature, top_k, top_p, CROSSING: tl.constexpr, 
         high = tl.min(tl.where(fits, bar, high), 0)
     level = tl.max(tl.where(key < high, key, -0x7FFFFFFF), 0)
     at_level = inside & (key == level)
-    rank = tl.cumsum(at_level.to(tl.int32), 0) - 1
+    rank = tl.zeros([NP], tl.int32)
+    if low + 1 == high:  # else the search ended because the level has one candidate at most
+        rank = tl.cumsum(at_level.to(tl.int32), 0) - 1
     before = rank if CROSSING else rank + 1
-    mass = mass_kept + before * tl.max(tl.where(at_level, probability, 0.0), 0)
+    mass = mass_kept + before * (tl.exp(_value(level) / temperature - peak) / whole)
     stays = (key >= high) | (at_level & (mass <= top_p) & (kept + rank < top_k)) | (i == best)
-    return tl.argmax(tl.where(stays, probability / chance, -float("inf")), 0)
-
-
-@triton.jit
-def _finite(logits, n, NP: tl.constexpr):
-    i = tl.arange(0, NP)
-    value = tl.load(logits + i, mask=i < n, other=0.0)
-    return tl.min(tl.where(tl.abs(value) < float("inf"), 1, 0), 0)
+    drawn = tl.argmax(tl.where(stays, probability / chance, -float("inf")), 0)
+    return tl.minimum(drawn, n - 1), finite  # among logits that are no numbers none may be the largest
 
 
 @triton.jit
 def _draw_main_kernel(
     logits, noise, frame, window, candidates, main_t, main_k, main_p, retry_t, retry_k, retry_p,
     frame_row, verdict, n, eos, start, code_size, block_frames, frame_stride, draw_stride,
-    NP: tl.constexpr, WINDOW: tl.constexpr, OVERLAP: tl.constexpr,
+    NP: tl.constexpr, WINDOW: tl.constexpr, BARS: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     _let_next_start(OVERLAP)
-    _await_last(OVERLAP)
     i = tl.arange(0, NP)
+    chance = noise + (tl.load(frame) % block_frames) * frame_stride
+    one = tl.load(chance + i, mask=i < n, other=1.0)
+    recent = tl.load(window + tl.arange(0, WINDOW))
+    temperature, top_k, top_p = tl.load(main_t), tl.load(main_k), tl.load(main_p)
+    _await_last(OVERLAP)
     value = tl.load(logits + i, mask=i < n, other=0.0)
-    chance = noise + (tl.load(frame) % block_frames) * frame_stride + i
-    one = tl.load(chance, mask=i < n, other=1.0)
-    main = tl.load(
-        candidates + _drawn(value, one, n, tl.load(main_t), tl.load(main_k), tl.load(main_p), True, NP)
-    )
-    seen = tl.load(window + tl.arange(0, WINDOW)) == main
+    drawn, finite = _drawn(value, one, n, temperature, top_k, top_p, True, NP, BARS)
+    main = tl.load(candidates + drawn)
+    seen = recent == main
     if (main != eos) & (tl.sum(seen.to(tl.int32), 0) > 0):
-        two = tl.load(chance + draw_stride, mask=i < n, other=1.0)
-        main = tl.load(
-            candidates + _drawn(value, two, n, tl.load(retry_t), tl.load(retry_k), tl.load(retry_p), True, NP)
-        )
+        value = tl.load(logits + i, mask=i < n, other=0.0)  # read again: kept, it would cost registers
+        two = tl.load(chance + draw_stride + i, mask=i < n, other=1.0)
+        knobs = tl.load(retry_t), tl.load(retry_k), tl.load(retry_p)
+        again, _ = _drawn(value, two, n, knobs[0], knobs[1], knobs[2], True, NP, BARS)
+        main = tl.load(candidates + again)
     tl.store(frame_row, main)
     tl.store(frame_row + 1, tl.minimum(tl.maximum(main - start, 0), code_size - 1))
-    tl.store(verdict, _finite(logits, n, NP))
+    tl.store(verdict, finite.to(tl.int32))
 
 
 @triton.jit
 def _draw_head_kernel(
     logits, noise, frame, knob_t, knob_k, knob_p, code, verdict, n, block_frames, frame_stride, draw_at,
-    NP: tl.constexpr, OVERLAP: tl.constexpr,
+    NP: tl.constexpr, BARS: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     _let_next_start(OVERLAP)
-    _await_last(OVERLAP)
     i = tl.arange(0, NP)
-    value = tl.load(logits + i, mask=i < n, other=0.0)
     chance = noise + (tl.load(frame) % block_frames) * frame_stride + draw_at + i
     one = tl.load(chance, mask=i < n, other=1.0)
-    drawn = _drawn(value, one, n, tl.load(knob_t), tl.load(knob_k), tl.load(knob_p), False, NP)
+    temperature, top_k, top_p = tl.load(knob_t), tl.load(knob_k), tl.load(knob_p)
+    _await_last(OVERLAP)
+    value = tl.load(logits + i, mask=i < n, other=0.0)
+    drawn, finite = _drawn(value, one, n, temperature, top_k, top_p, False, NP, BARS)
     tl.store(code, drawn.to(tl.int64))
-    tl.store(verdict, _finite(logits, n, NP))
+    tl.store(verdict, finite.to(tl.int32))
 
 
 def draw_main(
@@ -856,11 +894,12 @@ def draw_main(
     f % block frames; `frame` [1] int64; `window` the last main ids.
     """
     n = len(logits)
+    bars, warps = DRAW
     _draw_main_kernel[(1,)](
         logits, noise, frame, window, candidates, main.temperature, main.top_k, main.top_p,
         retry.temperature, retry.top_k, retry.top_p, frame_row, verdict, n, eos, semantic_start, code_size,
         len(noise), noise.stride(0), noise.stride(1), NP=triton.next_power_of_2(n), WINDOW=len(window),
-        num_warps=DRAW_WARPS, **overlapping(),
+        BARS=bars, num_warps=warps, **overlapping(),
     )  # fmt: skip
 
 
@@ -869,14 +908,15 @@ def draw_head(
 ) -> None:
     """`code` [1] int64 = one of `logits` [n] float32, drawn with row `draw` of the frame's noise."""
     n = len(logits)
+    bars, warps = DRAW
     _draw_head_kernel[(1,)](
         logits, noise, frame, knobs.temperature, knobs.top_k, knobs.top_p, code, verdict, n, len(noise),
-        noise.stride(0), draw * noise.stride(1), NP=triton.next_power_of_2(n), num_warps=DRAW_WARPS,
+        noise.stride(0), draw * noise.stride(1), NP=triton.next_power_of_2(n), BARS=bars, num_warps=warps,
         **overlapping(),
     )  # fmt: skip
 
 
-DRAW_WARPS = 8
+DRAW = 4, 8  # bars of a round, warps
 
 
 @triton.jit

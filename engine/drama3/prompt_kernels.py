@@ -178,7 +178,7 @@ def delta_rows(
 @triton.jit
 def _route_kernel(logits, index, share, stride, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
     row, slot = tl.program_id(0), tl.program_id(1)
-    expert, odds = _choice(logits + row * stride, slot, E, EP, TOP)
+    expert, odds = _choice(logits + row * stride, slot, E, EP, TOP, 1)
     tl.store(index + row * TOP + slot, expert.to(tl.int64))
     tl.store(share + row * TOP + slot, odds)
 

@@ -121,7 +121,7 @@ def test_experts_are_chosen_weighed_and_joined_with_the_shared_one(drama3_tiny, 
 @triton.jit
 def choice_kernel(logits, experts, shares, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
     slot = tl.program_id(0)
-    expert, share = kernels._choice(logits, slot, E, EP, TOP)
+    expert, share = kernels._choice(logits, slot, E, EP, TOP, 4)
     tl.store(experts + slot, expert.to(tl.int32))
     tl.store(shares + slot, share)
 
@@ -140,6 +140,38 @@ def test_a_router_chooses_alike_at_every_level_of_its_scores(dtype, count, top, 
         best = logits.float().sort(dim=-1, descending=True, stable=True)
         assert experts.tolist() == best.indices[:top].tolist()
         assert (shares - best.values[:top].softmax(-1)).abs().max() < 1e-6
+
+
+def chosen(logits: torch.Tensor, top: int) -> tuple[list[int], torch.Tensor]:
+    experts = torch.full((top,), -1, dtype=torch.int32, device=DEVICE)
+    shares, count = torch.zeros(top, device=DEVICE), len(logits)
+    choice_kernel[(top,)](logits, experts, shares, count, triton.next_power_of_2(count), top)
+    return experts.tolist(), shares
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("count", "top"), [(5, 5), (8, 1), (33, 8)])
+def test_of_equal_scores_the_first_experts_are_chosen(dtype, count, top):
+    for levels in ((0.0,), (-3.0, -2.5), (1.0, -1.0, 0.5)):
+        logits = torch.tensor(levels, device=DEVICE).repeat(count)[:count].to(dtype)
+        best = logits.float().sort(dim=-1, descending=True, stable=True)
+        experts, shares = chosen(logits, top)
+        assert experts == best.indices[:top].tolist()
+        assert (shares - best.values[:top].softmax(-1)).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf, -np.inf])
+def test_scores_that_are_no_numbers_still_name_experts_that_exist(dtype, bad):
+    """What comes out then is thrown away, but a matrix is read with it first."""
+    some = random(33, dtype=dtype)
+    some[4:9] = bad
+    for logits in (some, torch.full((33,), bad, device=DEVICE, dtype=dtype)):
+        experts, _ = chosen(logits, 8)
+        assert len(set(experts)) == 8
+        assert all(0 <= expert < 33 for expert in experts)
+    some[4:9] = -np.inf
+    assert chosen(some, 8)[0] == some.float().sort(descending=True, stable=True).indices[:8].tolist()
 
 
 def knobs(temperature: float, top_k: int | None, top_p: float) -> Knobs:
@@ -174,19 +206,62 @@ def test_one_of_thousands_is_drawn_as_by_the_twin(knobs, crossing):
         logits[0, ::5] = logits[0, ::5].bfloat16().float()  # many equal ones
         noise = -random(1, 4097, seed=100 + seed).sigmoid().log()
         knob = wanted.temperature, wanted.top_k, wanted.top_p
-        drawn_kernel[(1,)](logits, noise, index, 4097, *knob, CROSSING=crossing, NP=8192, num_warps=16)
+        drawn_kernel[(1,)](
+            logits, noise, index, 4097, *knob, CROSSING=crossing, NP=8192, BARS=4, num_warps=16
+        )
         assert index.item() == draw(logits, noise, wanted, keep_crossing=crossing).item()
 
 
 @triton.jit
 def drawn_kernel(
-    logits, noise, index, n, temperature, top_k, top_p, CROSSING: tl.constexpr, NP: tl.constexpr
-):
+    logits, noise, index, n, temperature, top_k, top_p,
+    CROSSING: tl.constexpr, NP: tl.constexpr, BARS: tl.constexpr,
+):  # fmt: skip
     i = tl.arange(0, NP)
     value = tl.load(logits + i, mask=i < n, other=0.0)
     one = tl.load(noise + i, mask=i < n, other=1.0)
     knobs = tl.load(temperature), tl.load(top_k), tl.load(top_p)
-    tl.store(index, kernels._drawn(value, one, n, knobs[0], knobs[1], knobs[2], CROSSING, NP))
+    drawn, _ = kernels._drawn(value, one, n, knobs[0], knobs[1], knobs[2], CROSSING, NP, BARS)
+    tl.store(index, drawn)
+
+
+@pytest.mark.parametrize("bars", [2, 4, 8])
+@pytest.mark.parametrize("crossing", [False, True])
+@pytest.mark.parametrize(
+    "knobs", [(1.0, None, 1.0), (1.0, None, 0.5), (1.0, 7, 1.0), (0.0, 3, 0.9), (1.0, 1, 0.0)]
+)
+def test_of_equal_logits_and_of_far_ones_the_twin_s_are_kept(knobs, crossing, bars):
+    """All alike, two levels, one far above, powers of ten of both signs: where a search by halves is slow."""
+    wanted = Knobs.of(*knobs, DEVICE)
+    index = torch.zeros(1, dtype=torch.int32, device=DEVICE)
+    powers = 10.0 ** torch.arange(-30, 31, device=DEVICE)
+    levels = torch.tensor([0.0, 0.5, 1.0, -2.0], device=DEVICE)
+    for seed, logits in enumerate((
+        torch.zeros(61, device=DEVICE),
+        torch.cat((torch.ones(30, device=DEVICE), torch.zeros(31, device=DEVICE))),
+        torch.cat((torch.full((1,), 1e30, device=DEVICE), torch.arange(60, device=DEVICE) / 60)),
+        torch.where(torch.arange(61, device=DEVICE) % 2 == 0, powers, -powers),
+        levels.repeat(16)[:61],
+    )):  # fmt: skip
+        noise = -random(1, 61, seed=seed).sigmoid().log()
+        knob = wanted.temperature, wanted.top_k, wanted.top_p
+        drawn_kernel[(1,)](logits, noise, index, 61, *knob, CROSSING=crossing, NP=64, BARS=bars)
+        assert index.item() == draw(logits[None], noise, wanted, keep_crossing=crossing).item(), seed
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_logits_that_are_no_numbers_still_give_an_index(bad):
+    """What is drawn then is thrown away, but a table is read with it first."""
+    wanted, index = Knobs.of(1.0, None, 0.9, DEVICE), torch.full((1,), -1, dtype=torch.int32, device=DEVICE)
+    for logits in (
+        torch.full((33,), bad, device=DEVICE),
+        random(33).index_fill_(0, torch.tensor([9], device=DEVICE), bad),
+    ):
+        knob = wanted.temperature, wanted.top_k, wanted.top_p
+        drawn_kernel[(1,)](
+            logits, torch.ones(33, device=DEVICE), index, 33, *knob, CROSSING=True, NP=64, BARS=4
+        )
+        assert 0 <= index.item() < 33
 
 
 def drawn_main(logits, noise, window, candidates, wanted: TakeKnobs, eos: int) -> tuple[int, int, int]:
