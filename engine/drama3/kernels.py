@@ -284,7 +284,7 @@ def _gemv_gated_kernel(
     tl.store(y + rows, out.to(y.dtype.element_ty), mask=rows < n)
 
 
-GEMV_GATED = 8, 16  # rows of a program, warps; gating costs a program as much as four rows of the matrix
+GEMV_GATED = 8, 8  # rows of a program, warps; gating costs a program as much as four rows of the matrix
 
 
 def gemv_gated(
@@ -916,7 +916,7 @@ def draw_head(
     )  # fmt: skip
 
 
-DRAW = 4, 8  # bars of a round, warps
+DRAW = 2, 8  # bars of a round, warps
 
 
 @triton.jit
