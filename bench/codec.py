@@ -39,14 +39,12 @@ from bench.floor import device_ms
 from bench.report import last_line, show
 from bench.step import CUDA, WARM_UP, pretend
 from bench.takes import performed, request
-from engine import stepping
-from engine.drama3 import graphs
 from engine.drama3.codec import Codec
 from engine.drama3.graphs import CodecDesk, FrameDesk
 from engine.engine import Engine
 from engine.family import Piece
 from engine.take import Character, Sampling
-from engine.vocoder import SCHEDULE, Schedule
+from engine.vocoder import EARLY_SCHEDULE
 
 SIZES = (1, 2, 4, 8, 16, 32)
 BESIDE = (8, 16, 32)
@@ -81,7 +79,7 @@ def chunks(desk: CodecDesk, rounds: int) -> Samples:
     """Milliseconds of a chunk of each size that the desk has, and of one of its frames."""
     samples: Samples = defaultdict(lambda: {"chunk_ms": [], "frame_ms": []})
     for turn in range(rounds + 2):
-        for size in graphs.SCHEDULE:
+        for size in desk.schedule:
             begin, end = timed_chunk(desk, size)
             end.synchronize()
             if turn > 1:
@@ -152,12 +150,12 @@ def beside(frames: FrameDesk, codec: CodecDesk, steps: int) -> Samples:
 def first_sound(engine: Engine, rounds: int) -> Samples:
     """Takes whose first chunk has so many frames, prefix cached: milliseconds to first codes and sound."""
     samples: Samples = defaultdict(lambda: {"first_pcm_ms": [], "first_codes_ms": []})
-    for turn in range(rounds + 1):
+    for turn in range(rounds + 2):
         for first in FIRST:
-            sizes = (first, *(size for size in SCHEDULE if size > first))
-            with mock.patch.object(stepping, "Schedule", functools.partial(Schedule, sizes)):
+            sizes = (first, *(size for size in EARLY_SCHEDULE if size > first))
+            with mock.patch.object(engine.family.desks().codec, "schedule", sizes):
                 done, _ = performed(engine, request(engine.family, seed=100 * turn + first))
-            if turn:
+            if turn > 1:
                 samples[f"first {first}"]["first_pcm_ms"].append(1e3 * done.timings.first_pcm_s)
                 samples[f"first {first}"]["first_codes_ms"].append(1e3 * done.timings.first_codes_s)
     return dict(samples)
@@ -182,7 +180,6 @@ def counted(engine: Engine) -> Samples:
         entered.clear()
         computed.clear()
         with (
-            mock.patch.object(graphs, "SCHEDULE", SCHEDULE),
             mock.patch.object(desk, "decode", decode),
             mock.patch.object(desk._graphs, "play", played),
         ):
@@ -221,30 +218,30 @@ def main() -> None:
     options.add_argument("--takes", type=int, default=8)
     args = options.parse_args()
     began = time.perf_counter()
-    # The desk captures one graph for each size of the schedule; here also for those that are only compared.
-    with mock.patch.object(graphs, "SCHEDULE", tuple(sorted({*SIZES, *FIRST, *SCHEDULE}))):
-        family = full_size.family(CUDA, args.layers)
-        engine, (frames, codec, _) = Engine(family), family.desks()
-        family.warm()
-        print(f"weights and desks {time.perf_counter() - began:.1f} s", flush=True)
-        samples: Samples = {}
-        for part in (
-            lambda: chunks(codec, args.rounds),
-            lambda: whole(family.codec, 3),
-            lambda: beside(frames, codec, args.steps),
-            lambda: first_sound(engine, args.takes),
-            lambda: counted(engine),
-            lambda: cancelled(frames, codec, args.rounds),
-        ):
-            found = part()
-            show(found)
-            print(f"  {time.perf_counter() - began:.1f} s so far", flush=True)
-            samples |= found
+    family = full_size.family(CUDA, args.layers)
+    engine, (frames, codec, _) = Engine(family), family.desks()
+    compared = CodecDesk(family.codec, SIZES)  # also sizes that no take uses
+    family.warm()
+    compared.warm()
+    print(f"weights and desks {time.perf_counter() - began:.1f} s", flush=True)
+    samples: Samples = {}
+    for part in (
+        lambda: chunks(compared, args.rounds),
+        lambda: whole(family.codec, 3),
+        lambda: beside(frames, compared, args.steps),
+        lambda: first_sound(engine, args.takes),
+        lambda: counted(engine),
+        lambda: cancelled(frames, compared, args.rounds),
+    ):
+        found = part()
+        show(found)
+        print(f"  {time.perf_counter() - began:.1f} s so far", flush=True)
+        samples |= found
     last_line(
         {
             "layers": args.layers,
             "rows": ROWS,
-            "schedule": SCHEDULE,
+            "schedule": codec.schedule,
             "ratios": ratios(names_of_ratios(), samples),
             "medians": medians(samples),
             "samples": samples,

@@ -141,7 +141,8 @@ def _prefill(
 
 
 def _decode(state: FrameState, vocoder: Vocoder, piece: Piece, lookahead: int) -> Speech:
-    schedule, frames, queued, reason, spoke = Schedule(), 0, 0, "length", time.perf_counter()
+    schedule, spoke = Schedule(vocoder.schedule), time.perf_counter()
+    frames, queued, reason = 0, 0, "length"
     while frames < piece.max_frames:
         while queued < min(frames + 1 + lookahead, piece.max_frames):
             state.step()

@@ -35,7 +35,7 @@ from engine.take import (
     TakeFailed,
     TakeRequest,
 )
-from engine.vocoder import Schedule, pcm16
+from engine.vocoder import ThreadVocoder, pcm16
 
 RATE, HOP = 44_100, 2048  # of the tiny checkpoint
 LINE = "Hello there."
@@ -140,7 +140,7 @@ class TestSound:
     @pytest.mark.parametrize("sizes", [(1,), (10, 10, 12, 32, 64), (3, 1), (100,)])
     def test_another_schedule_gives_the_same_take(self, engine, monkeypatch, sizes):
         usual = hear(engine, request(max_frames=40))
-        monkeypatch.setattr("engine.stepping.Schedule", lambda: Schedule(sizes))
+        monkeypatch.setattr(ThreadVocoder, "schedule", sizes)
         other = hear(engine, request(max_frames=40))
         assert len(other.chunks) != len(usual.chunks)
         assert np.array_equal(usual.done.codes, other.done.codes)

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.vocoder import SCHEDULE, Schedule, ThreadVocoder, pcm16
+from engine.vocoder import EARLY_SCHEDULE, SCHEDULE, Schedule, ThreadVocoder, pcm16
 
 
 def chunks(schedule: Schedule, num_frames: int) -> list[tuple[int, int]]:
@@ -24,11 +24,19 @@ def chunks(schedule: Schedule, num_frames: int) -> list[tuple[int, int]]:
 def test_sizes_follow_the_schedule_and_the_last_repeats():
     assert SCHEDULE == (3, 4, 6, 8, 12, 16)
     ends = [3, 7, 13, 21, 33, 49, 65, 81, 97, 113, 129, 140]
-    assert chunks(Schedule(), 140) == list(zip([0, *ends], ends, strict=False))
+    assert chunks(Schedule(SCHEDULE), 140) == list(zip([0, *ends], ends, strict=False))
 
 
 def test_no_chunk_is_more_than_half_as_long_again_as_the_one_before():
     assert all(b <= 1.5 * a for a, b in itertools.pairwise(SCHEDULE))
+
+
+@pytest.mark.parametrize(("schedule", "pace"), [(SCHEDULE, 0.6), (EARLY_SCHEDULE, 0.4)])
+def test_no_chunk_comes_later_than_those_before_it_last(schedule, pace):
+    """A frame takes `pace` of its own length: the sound handed over until then covers it, also at the end."""
+    sizes = [*schedule, schedule[-1]]
+    for number, size in enumerate(sizes[1:], 1):
+        assert size * pace <= sum(sizes[:number]) - pace * sum(sizes[1:number])
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), num_frames=st.integers(0, 80))
@@ -48,7 +56,7 @@ def test_the_rest_is_due_at_the_end_and_only_once():
     schedule = Schedule((3,))
     assert schedule.due(2, last=True) == (0, 2)
     assert schedule.due(2, last=True) is None
-    assert Schedule().due(0, last=True) is None
+    assert Schedule((3,)).due(0, last=True) is None
 
 
 def test_frames_that_come_together_leave_together():

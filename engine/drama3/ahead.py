@@ -19,9 +19,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
-from engine.drama3 import kernels, prompt_kernels
+from engine.drama3 import kernels
 from engine.drama3.config import Drama3Config
 from engine.drama3.fused import FusedStep
+from engine.drama3.fused_prompt import FusedPrompt
 from engine.drama3.graphs import BLOCKS
 from engine.drama3.model import TakeState
 from engine.drama3.weights import outline
@@ -54,21 +55,10 @@ def launch_all(config: Drama3Config, max_frames: int) -> None:
     knobs = TakeKnobs.of(1.0, None, 1.0, META)
     state = TakeState.open(model, model.max_rows, max_frames, knobs, noise=None)
     FusedStep(model, state, torch.zeros(BLOCK_FRAMES, draws, candidates, device=META))()
-    text, layers = config.text, model.backbone.layers
-    count, moe = torch.zeros(1, dtype=torch.int64, device=META), layers[0].experts
-    experts = moe.experts
-    weights = experts.gate_up, experts.gate_up_scale, experts.down, experts.down_scale
-    net = layers[text.linear_layers[0]].mixer if text.linear_layers else None
-    for rows in BLOCKS:
-        x = torch.zeros(rows, text.hidden_size, dtype=torch.bfloat16, device=META)
-        logits = x.new_zeros(rows, len(moe.read))[:, : text.num_experts]
-        share, index = prompt_kernels.route(logits, moe.top_k)
-        prompt_kernels.experts_grouped(x, index, share.to(x.dtype), *weights)
-        if net is not None:
-            parts = net.conv, net.log_rate, net.dt_bias, net.gain, net.eps
-            memory = state.backbone.conv[0], state.backbone.recurrent[0]
-            read = x.new_zeros(rows, len(net.read))
-            prompt_kernels.delta_rows(read, memory[0], *parts, memory[1], count, net.key_heads)
+    block = torch.zeros(max(BLOCKS), draws, dtype=torch.int64, device=META)
+    reader = FusedPrompt(model, state, block, torch.zeros(1, dtype=torch.int64, device=META))
+    for size in BLOCKS:
+        reader(size)
 
 
 def compile_ahead(config: Drama3Config, max_frames: int, capability: int) -> list[dict[str, Any]]:

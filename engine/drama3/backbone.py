@@ -9,7 +9,6 @@ section 4 (Qwen3.5-MoE text model of transformers).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -28,32 +27,18 @@ class Rows:
     """Where the rows of one forward sit in time.
 
     `positions` [rows] int64; `rope` cos and sin of them; `window` a host number of cached rows to read;
-    `visible` [rows, window] bool, causal. Only the first `count` [1] int64 rows are real, if it is given: the
-    rest fill up a block of fixed size and leave nothing behind that anybody reads.
+    `visible` [rows, window] bool, causal.
     """
 
     positions: Tensor
     rope: tuple[Tensor, Tensor]
     window: int
     visible: Tensor
-    count: Tensor | None = None
 
     @classmethod
-    def at(cls, positions: Tensor, window: int, table: RopeTable, count: Tensor | None = None) -> Rows:
+    def at(cls, positions: Tensor, window: int, table: RopeTable) -> Rows:
         visible = torch.arange(window, device=positions.device) <= positions[:, None]
-        return cls(positions, table(positions), window, visible, count)
-
-    def last(self, x: Tensor, width: int) -> Tensor:
-        """The `width` entries of x [..., width + rows] that end with the last real row."""
-        if self.count is None:
-            return x[..., x.shape[-1] - width :]
-        return x.index_select(-1, self.count + torch.arange(width, device=x.device))
-
-    def only_real(self, x: Tensor) -> Tensor:
-        """x [..., rows], 0 in the rows that fill up."""
-        if self.count is None:
-            return x
-        return x * (torch.arange(x.shape[-1], device=x.device) < self.count)
+        return cls(positions, table(positions), window, visible)
 
 
 @dataclass(eq=False)
@@ -137,7 +122,6 @@ class DeltaNet(nn.Module):
         )
         self.gain = weight(self.value_head_dim, dtype=torch.float32)
         self.write = weight(c.hidden_size, self.value_dim)
-        self.rows_kernel: Callable[..., Tensor] | None = None  # where a GPU has one: what blocks go through
 
     def slots(self, key: str) -> Slots:
         for name, view in zip(("qkv", "z", "b", "a"), self.read.split(self.cuts), strict=True):
@@ -151,15 +135,11 @@ class DeltaNet(nn.Module):
     def finish(self) -> None:
         self.log_rate.copy_(-self.log_rate.exp())
 
-    def forward(self, x: Tensor, conv: Tensor, recurrent: Tensor, at: Rows, trace: Trace | None) -> Tensor:
-        rows, read = len(x), F.linear(x, self.read)
-        if self.rows_kernel is not None and at.count is not None and trace is None:
-            weights = self.conv, self.log_rate, self.dt_bias, self.gain
-            gated = self.rows_kernel(read, conv, *weights, self.eps, recurrent, at.count, self.key_heads)
-            return F.linear(gated, self.write)
-        u, z, b, a = read.split(self.cuts, -1)
+    def forward(self, x: Tensor, conv: Tensor, recurrent: Tensor, trace: Trace | None) -> Tensor:
+        rows = len(x)
+        u, z, b, a = F.linear(x, self.read).split(self.cuts, -1)
         wide = torch.cat((conv, u.T), -1)
-        conv.copy_(at.last(wide, conv.shape[-1]))
+        conv.copy_(wide[:, rows:])
         if rows == 1:  # the same sum without the set-up of a convolution: 5 us against 84 on a CPU
             mixed = F.silu((wide * self.conv[:, 0]).sum(-1))[None]
         else:
@@ -168,7 +148,6 @@ class DeltaNet(nn.Module):
         q = self._unit(q) * self.key_head_dim**-0.5
         k, v = self._unit(k), v.view(rows, self.heads, -1).transpose(0, 1).float()
         beta, decay = b.float().sigmoid().T, (self.log_rate * F.softplus(a.float() + self.dt_bias)).T
-        beta, decay = at.only_real(beta), at.only_real(decay)  # neither written nor forgotten
         o = self._scan(q, k, v, beta, decay, recurrent).transpose(0, 1).to(x.dtype)
         normed = F.rms_norm(o.float(), self.gain.shape, self.gain, self.eps)
         gated = (normed * F.silu(z.view(rows, self.heads, -1).float())).flatten(1).to(x.dtype)
@@ -314,7 +293,7 @@ class Backbone(nn.Module):
                 mixed = layer.mixer(normed, state.keys[num_full], state.values[num_full], at, trace)
                 num_full += 1
             else:
-                mixed = layer.mixer(normed, state.conv[num_linear], state.recurrent[num_linear], at, trace)
+                mixed = layer.mixer(normed, state.conv[num_linear], state.recurrent[num_linear], trace)
                 num_linear += 1
             x = x + mixed
             x = x + layer.experts(layer.experts_norm(x), trace)

@@ -8,8 +8,6 @@ the same bytes as the W8A8 scheme the release was trained for and is numerically
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -65,7 +63,6 @@ class Experts(nn.Module):
             self.gate_up_scale = weight(self.num, 2, *blocks, dtype=torch.float32)
             self.down_scale = weight(self.num, *blocks[::-1], dtype=torch.float32)
         self.activations_fp8 = False
-        self.grouped_kernel: Callable[..., Tensor] | None = None  # where a GPU has one: the fast `_grouped`
 
     def fused_slots(self, key: str) -> Slots:
         yield f"{key}.gate_up_proj", self.gate_up.flatten(1, 2)
@@ -127,16 +124,11 @@ class Experts(nn.Module):
 
     def forward(self, x: Tensor, index: Tensor, share: Tensor) -> Tensor:
         """x [rows, H], chosen experts `index` and their shares [rows, k] -> [rows, H]."""
-        if self.activations_fp8:
+        if len(x) > GATHER_ROWS or self.activations_fp8:
             return self._grouped(x, index, share)
         if len(x) == 1 and x.device.type == "cpu":
             return self._viewed(x, index, share)
-        if len(x) <= GATHER_ROWS:
-            return self._gathered(x, index, share)
-        if self.grouped_kernel is None:
-            return self._grouped(x, index, share)
-        weights = self.gate_up, self.gate_up_scale, self.down, self.down_scale
-        return self.grouped_kernel(x, index, share, *weights)
+        return self._gathered(x, index, share)
 
 
 def route(logits: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
@@ -159,7 +151,6 @@ class MixtureOfExperts(nn.Module):
         )
         self.read = weight(wide, config.hidden_size)
         self.experts = Experts(config, quantised)
-        self.route_kernel: Callable[..., tuple[Tensor, Tensor]] | None = None  # where a GPU has one
         self.shared_down = weight(config.hidden_size, self.shared_width) if self.shared_width else None
 
     def slots(self, key: str) -> Slots:
@@ -176,8 +167,7 @@ class MixtureOfExperts(nn.Module):
         """x [rows, H] -> [rows, H]."""
         note(trace, "moe_input", x)
         logits, *shared = F.linear(x, self.read).split(self.cuts, -1)
-        choose = self.route_kernel if self.route_kernel and len(x) > GATHER_ROWS else route
-        share, index = choose(logits, self.top_k)
+        share, index = route(logits, self.top_k)
         note(trace, "route_index", index)
         note(trace, "route_weight", share)
         out = self.experts(x, index, share.to(x.dtype))

@@ -29,7 +29,7 @@ from engine.prefix import PrefixCache
 from engine.sampling import TakeKnobs
 from engine.stepping import FrameState, Prompt, Speech, prompt_limit, speak_frames
 from engine.take import Character, RequestError, Spoken
-from engine.vocoder import ThreadVocoder, Vocoder
+from engine.vocoder import EARLY_SCHEDULE, SCHEDULE, ThreadVocoder, Vocoder
 from prompts import text as words
 from prompts.drama3 import Described, directed, layout
 from prompts.text import PromptError
@@ -181,9 +181,10 @@ class Drama3Family:
         with self._desks_lock:
             if self._desks is None:
                 fused = graphs.fusible(self.model.device)
-                frames = graphs.FrameDesk(self.model, self.max_piece_frames, fused)
                 self._desks = graphs.Desks(
-                    frames, graphs.CodecDesk(self.codec), graphs.EncoderDesk(self.codec)
+                    graphs.FrameDesk(self.model, self.max_piece_frames, fused),
+                    graphs.CodecDesk(self.codec, EARLY_SCHEDULE if fused else SCHEDULE),
+                    graphs.EncoderDesk(self.codec),
                 )
             return self._desks
 

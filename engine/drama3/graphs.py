@@ -25,16 +25,15 @@ from engine.drama3.model import Drama3Model, PrefixState, TakeState
 from engine.family import Piece, Sound
 from engine.noise import BLOCK_FRAMES, exponential, seed_words
 from engine.sampling import TakeKnobs
-from engine.vocoder import SCHEDULE
 
 try:
     from engine.drama3.fused import FusedStep
-    from engine.drama3.prompt_kernels import delta_rows, experts_grouped, route
+    from engine.drama3.fused_prompt import FusedPrompt
 except ImportError:  # a build of torch without Triton, as for CPUs: the plain layers run instead
     FusedStep = None
 
 BUCKETS = (1024, 2048, 4096, 8192)  # cached rows that a graph of plain layers reads, and then all of them
-BLOCKS = (64, 128, 256)  # prompt rows that one graph reads; a prompt comes in parts of at most 256
+BLOCKS = (32, 64, 128, 256)  # prompt rows that one graph reads; a prompt comes in parts of at most 256
 WARM_BUCKETS = BUCKETS[:2]
 CLIP_FRAMES = 64  # of a clip are encoded together: 3 s of S2-Pro, whose 700 launches would take 35 ms
 
@@ -80,11 +79,7 @@ class FrameDesk:
         self.log = torch.zeros(self.state.log.shape, dtype=torch.int64, pin_memory=True)
         self.free = threading.Lock()
         self._fused = FusedStep(model, self.state, self.noise) if fused else None
-        self.reads_blocks = fused  # the plain layers look at their routers' choice, which no graph can
-        for layer in model.backbone.layers if fused else ():
-            layer.experts.route_kernel, layer.experts.experts.grouped_kernel = route, experts_grouped
-            if not layer.full:
-                layer.mixer.rows_kernel = delta_rows
+        self._reader = FusedPrompt(model, self.state, self.block, self.count) if fused else None
         self._graphs = Graphs()
 
     @torch.inference_mode()
@@ -95,9 +90,8 @@ class FrameDesk:
                 self.state.last.fill_(0)  # what is left behind here, the next take forgets
                 self.make_noise()
                 self.replay(window - 1)
-                for size in BLOCKS if self.reads_blocks else ():
-                    for first in (False, True)[: 1 + (window == BUCKETS[0])]:
-                        self._read(size, size, first, window)
+            for size in BLOCKS * 2 if self._reader else ():
+                self._read(size, size)
             torch.cuda.current_stream().synchronize()
 
     def sit(self, piece: Piece) -> DeskTake | None:
@@ -117,22 +111,20 @@ class FrameDesk:
             bucket = min(bucket, self.model.max_rows - 1)  # the frame itself is one row more
             self._graphs.play(bucket, lambda: self.state.draw_frame(self._noise_of_frame(), bucket))
 
-    def read(self, rows: Tensor, num_rows: int) -> None:
-        """Queue the reading of prompt rows [rows, 1 + codebooks] behind `num_rows` known ones."""
+    def read(self, rows: Tensor) -> bool:
+        """Queue the reading of prompt rows [rows, 1 + codebooks] on the host, at most a block; whether that
+        can be done: the plain layers look at what their routers choose, which no graph can."""
+        if self._reader is None:
+            return False
         count = len(rows)
-        size = next(size for size in BLOCKS if size >= count)
         self.block[:count].copy_(rows.pin_memory(), non_blocking=True)
         self.block[count:].zero_()
-        window = next((bucket for bucket in BUCKETS if bucket >= num_rows + size), self.model.max_rows)
-        self._read(size, count, not num_rows, window)
+        self._read(next(size for size in BLOCKS if size >= count), count)
+        return True
 
-    def _read(self, size: int, count: int, first: bool, window: int) -> None:
-        window = min(window, self.model.max_rows)
+    def _read(self, size: int, count: int) -> None:
         self.count.fill_(count)
-        self._graphs.play(
-            (size, first, window),
-            lambda: self.state.read_block(self.block[:size], self.count, first, window),
-        )
+        self._graphs.play(("read", size), lambda: self._reader(size))
 
     def make_noise(self) -> None:
         """Queue the noise of the frames from the next one on."""
@@ -174,8 +166,7 @@ class DeskTake:
 
     @torch.inference_mode()
     def prefill(self, rows: Tensor) -> None:
-        if self.desk.reads_blocks:
-            self.desk.read(rows, self.state.num_rows)
+        if self.desk.read(rows):
             self.state.num_rows += len(rows)
         else:
             self.state.prefill(rows)
@@ -223,20 +214,21 @@ class DeskTake:
 class CodecDesk:
     """A codec's fixed buffers, one graph for each size of chunk, and the stream they run on."""
 
-    def __init__(self, codec: Codec) -> None:
-        self.codec = codec
+    def __init__(self, codec: Codec, schedule: tuple[int, ...]) -> None:
+        self.codec, self.schedule = codec, schedule
         self.stream = torch.cuda.Stream(codec.device)
-        self.carries = codec.decoder_carries(max(SCHEDULE))
+        longest = max(schedule)
+        self.carries = codec.decoder_carries(longest)
         self.free = threading.Lock()
-        self._codes = torch.zeros(max(SCHEDULE), codec.num_codebooks, dtype=torch.int64, device=codec.device)
-        self._pcm = torch.zeros(max(SCHEDULE) * codec.hop, dtype=torch.int16, device=codec.device)
+        self._codes = torch.zeros(longest, codec.num_codebooks, dtype=torch.int64, device=codec.device)
+        self._pcm = torch.zeros(longest * codec.hop, dtype=torch.int16, device=codec.device)
         self._graphs = Graphs(self.stream)
 
     @torch.inference_mode()
     def warm(self) -> None:
         """Capture every size of chunk."""
         with self.free, torch.cuda.stream(self.stream):
-            for size in SCHEDULE * 2:
+            for size in self.schedule * 2:
                 self._graphs.play(size, lambda size=size: self._decode(size))
             self.stream.synchronize()
 
@@ -255,7 +247,7 @@ class CodecDesk:
         Fewer frames than any graph takes are the end of a piece: silence behind them changes nothing before.
         """
         frames = len(codes)
-        size = next(size for size in sorted(SCHEDULE) if size >= frames)
+        size = next(size for size in sorted(self.schedule) if size >= frames)
         with torch.cuda.stream(self.stream):
             self._codes[:frames].copy_(codes, non_blocking=True)
             self._graphs.play(size, lambda: self._decode(size))
@@ -317,10 +309,15 @@ class Desks(NamedTuple):
 
 
 class SideVocoder:
-    """One piece at the codec's desk; a `Vocoder` that never makes the decode loop wait."""
+    """One piece at the codec's desk; a `Vocoder` that makes the decode loop wait for its first chunk only.
+
+    A listener waits for that one, and meanwhile a step is queued; looked for behind the next step, it would
+    come that step later.
+    """
 
     def __init__(self, desk: CodecDesk) -> None:
-        self.desk = desk
+        self.desk, self.schedule = desk, desk.schedule
+        self._began = False
         self._queued: list[tuple[torch.cuda.Event, Tensor, int, Tensor]] = []
         desk.begin()
 
@@ -333,8 +330,9 @@ class SideVocoder:
     def heard(self, wait: bool) -> Iterator[Sound]:
         while self._queued:
             event, pcm, frames, _ = self._queued[0]
-            if wait:
+            if wait or not self._began:
                 event.synchronize()
+                self._began = True
             elif not event.query():
                 return
             self._queued.pop(0)

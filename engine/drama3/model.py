@@ -218,38 +218,23 @@ class TakeState:
 
     def read_rows(self, rows: Tensor, trace: Trace | None = None) -> None:
         """`prefill` by the plain layers; the host's count of rows is left to it."""
-        start, end = self.num_rows, self.num_rows + len(rows)
-        positions = torch.arange(start, end, device=self.model.device)
-        self._read(rows.to(self.model.device), Rows.at(positions, end, self.model.rope), start == 0, trace)
+        model, start, end = self.model, self.num_rows, self.num_rows + len(rows)
+        rows = rows.to(model.device)
+        positions = torch.arange(start, end, device=model.device)
+        hidden = model.backbone(rows, self.backbone, Rows.at(positions, end, model.rope), trace)
+        known, heard = rows, hidden
+        if start:
+            known, heard = torch.cat((self.row, rows)), torch.cat((self.hidden, hidden))
+        if len(known) > 1:
+            at = Rows.at(
+                torch.arange(end - len(known), end - 1, device=model.device), end - 1, model.tower.rope
+            )
+            labels, semantic = known[1:, 1:], model.backbone.is_semantic(known[1:])
+            model.tower.fill(heard[:-1], labels, semantic, model.shared_in(known[:-1]), self.tower, at, trace)
+        self.hidden.copy_(hidden[-1:])
+        self.row.copy_(rows[-1:])
+        self.window.copy_(torch.cat((self.window, rows[:, 0]))[-RAS_WINDOW:])
         self.last += len(rows)
-
-    def read_block(self, block: Tensor, count: Tensor, first: bool, window: int) -> None:
-        """`prefill` with shapes that don't hang on the prompt, as a graph needs it, and nothing of the host.
-
-        Only the first `count` [1] int64 rows of `block` [size, 1 + codebooks] are read; `first` says that
-        nothing was read before, `window` is at least the number of known rows and `size` together. The host's
-        count of rows is the caller's.
-        """
-        positions = self.last + 1 + torch.arange(len(block), device=block.device)
-        positions.clamp_(max=self.backbone.keys.shape[2] - 1)  # the last place of all is written last of all
-        self._read(block, Rows.at(positions, window, self.model.rope, count), first, None)
-        self.last += count
-
-    def _read(self, rows: Tensor, at: Rows, first: bool, trace: Trace | None) -> None:
-        """Extend all that is remembered, but `last`, by the real ones of `rows`; the tower's are one behind,
-        because it hears of each with the row that follows."""
-        model, tower, positions = self.model, self.model.tower, at.positions - 1
-        hidden = model.backbone(rows, self.backbone, at, trace)
-        known, heard = torch.cat((self.row, rows)), torch.cat((self.hidden, hidden))
-        self.row.copy_(at.last(known.T, 1).T)
-        self.hidden.copy_(at.last(heard.T, 1).T)
-        self.window.copy_(at.last(torch.cat((self.window, rows[:, 0])), RAS_WINDOW))
-        if first:  # nothing comes before it
-            known, heard, positions = known[1:], heard[1:], positions[1:]
-        if len(positions):
-            semantic, extra = model.backbone.is_semantic(known[1:]), model.shared_in(known[:-1])
-            behind = Rows.at(positions, at.window, tower.rope)
-            tower.fill(heard[:-1], known[1:, 1:], semantic, extra, self.tower, behind, trace)
 
     @torch.inference_mode()
     def step(self, trace: Trace | None = None) -> None:

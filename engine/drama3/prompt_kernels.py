@@ -176,37 +176,43 @@ def delta_rows(
 
 
 @triton.jit
-def _route_kernel(logits, index, share, stride, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
+def _route_kernel(logits, index, share, count, stride, E: tl.constexpr, EP: tl.constexpr, TOP: tl.constexpr):
     row, slot = tl.program_id(0), tl.program_id(1)
     expert, odds = _choice(logits + row * stride, slot, E, EP, TOP, 1)
-    tl.store(index + row * TOP + slot, expert.to(tl.int64))
+    tl.store(index + row * TOP + slot, tl.where(row < tl.load(count), expert, E))
     tl.store(share + row * TOP + slot, odds)
 
 
-def route(logits: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
-    """`experts.route` of logits [rows, E]: (share float32, index int64) [rows, top_k], best first."""
-    rows, count = logits.shape
-    index = torch.empty(rows, top_k, dtype=torch.int64, device=logits.device)
+def route(logits: Tensor, top_k: int, count: Tensor) -> tuple[Tensor, Tensor]:
+    """`experts.route` of logits [rows, E]: (share float32, index int32) [rows, top_k], best first.
+
+    Only the first `count` [1] int64 rows are real: the others choose expert E, whom nobody knows.
+    """
+    rows, num = logits.shape
+    index = torch.empty(rows, top_k, dtype=torch.int32, device=logits.device)
     share = torch.empty(rows, top_k, dtype=torch.float32, device=logits.device)
     _route_kernel[(rows, top_k)](
-        logits, index, share, logits.stride(0), E=count, EP=triton.next_power_of_2(count), TOP=top_k,
+        logits, index, share, count, logits.stride(0), E=num, EP=triton.next_power_of_2(num), TOP=top_k,
         num_warps=1,
     )  # fmt: skip
     return share, index
 
 
 @triton.jit
-def _order_kernel(index, order, place, ends, pairs, PP: tl.constexpr):
-    """Where the pairs of one expert lie among all, sorted by expert."""
+def _order_kernel(index, order, place, ends, pairs, E: tl.constexpr, PP: tl.constexpr):
+    """Where the pairs of one expert lie among all, sorted by expert; nowhere, those of none."""
     expert = tl.program_id(0)
     pair = tl.arange(0, PP)
     theirs = tl.load(index + pair, mask=pair < pairs, other=1 << 30)
     mine = theirs == expert
     start = tl.sum((theirs < expert).to(tl.int32), 0)
     at = start + tl.cumsum(mine.to(tl.int32), 0) - 1
-    tl.store(order + at, pair, mask=mine)
-    tl.store(place + pair, at, mask=mine)
-    tl.store(ends + expert, start + tl.sum(mine.to(tl.int32), 0))
+    if expert == E:
+        tl.store(place + pair, -1, mask=mine)
+    else:
+        tl.store(order + at, pair, mask=mine)
+        tl.store(place + pair, at, mask=mine)
+        tl.store(ends + expert, start + tl.sum(mine.to(tl.int32), 0))
 
 
 @triton.jit
@@ -215,13 +221,15 @@ def _grouped_kernel(
     K: tl.constexpr, PER_ROW: tl.constexpr, FP8: tl.constexpr, SWIGLU: tl.constexpr, GATHER: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    expert = tl.program_id(0).to(tl.int64)
-    rows = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    expert, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    rows = block * BLOCK_N + tl.arange(0, BLOCK_N)
     end = tl.load(ends + expert)
     start = tl.load(ends + expert - 1, mask=expert > 0, other=0)
     halves: tl.constexpr = 2 if SWIGLU else 1
     row_blocks = (n + FP8_BLOCK - 1) // FP8_BLOCK
     column_blocks: tl.constexpr = (K + FP8_BLOCK - 1) // FP8_BLOCK
+    matrix = w + expert * halves * n * K
+    scales = scale + (expert * halves * row_blocks + block * BLOCK_N // FP8_BLOCK) * column_blocks
     kind = y.dtype.element_ty
     for tile in range(start, end, BLOCK_M):
         pair = tile + tl.arange(0, BLOCK_M)
@@ -236,60 +244,48 @@ def _grouped_kernel(
                 x + source[:, None] * K + k[None, :], mask=there[:, None] & k_in[None, :], other=0.0
             )
             for half in tl.static_range(halves):
-                at = (expert * halves + half) * n * K + rows[:, None] * K + k[None, :]
-                tile_w = tl.load(w + at, mask=(rows < n)[:, None] & k_in[None, :], other=0.0)
+                at = half * n * K + rows[:, None] * K + k[None, :]
+                tile_w = tl.load(matrix + at, mask=(rows < n)[:, None] & k_in[None, :], other=0.0)
+                product = _dot(part, tl.trans(tile_w.to(kind)), WIDE)
                 if FP8:  # a tile lies within one block, which has one scale
-                    s_at = (expert * halves + half) * row_blocks + tl.program_id(1) * BLOCK_N // FP8_BLOCK
-                    one = tl.load(scale + s_at * column_blocks + first // FP8_BLOCK)
-                    tile_w = (tile_w.to(tl.float32) * one).to(kind)
-                product = _dot(part, tl.trans(tile_w), WIDE)
+                    s_at = half * row_blocks * column_blocks + first // FP8_BLOCK
+                    product *= tl.load(scales + s_at)
                 if half == 0:
                     sums += product
                 else:
                     ups += product
         if SWIGLU:
-            gate = sums.to(kind).to(tl.float32)
-            sums = _silu(gate).to(kind).to(tl.float32) * ups.to(kind).to(tl.float32)
+            sums = _silu(sums) * ups
         tl.store(
             y + pair[:, None] * n + rows[None, :], sums.to(kind), mask=there[:, None] & (rows < n)[None, :]
         )
 
 
-@triton.jit
-def _join_kernel(out, place, share, y, H: tl.constexpr, TOP: tl.constexpr, BLOCK: tl.constexpr):
-    """The sum of a row's experts, in the order of their ranks."""
-    row = tl.program_id(0)
-    h = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    total = tl.zeros([BLOCK], tl.float32)
-    for slot in tl.static_range(TOP):
-        at = tl.load(place + row * TOP + slot).to(tl.int64)
-        part = tl.load(out + at * H + h, mask=h < H, other=0.0).to(tl.float32)
-        total += part * tl.load(share + row * TOP + slot).to(tl.float32)
-    tl.store(y + row * H + h, total.to(y.dtype.element_ty), mask=h < H)
-
-
 def experts_grouped(
     x: Tensor,
     index: Tensor,
-    share: Tensor,
     gate_up: Tensor,
     gate_up_scale: Tensor | None,
     down: Tensor,
     down_scale: Tensor | None,
-) -> Tensor:
-    """x [rows, H], chosen experts `index` and their shares [rows, k] -> [rows, H]; each expert is read once.
+) -> tuple[Tensor, Tensor]:
+    """What the chosen experts `index` int32 [rows, k] make of x [rows, H], each of them read once:
+    (out [rows * k, H], place int32 [rows * k]).
 
-    Pairs of (row, expert) lie sorted by expert; a program has a block of one expert's matrix and passes all
-    its pairs. Nothing is read back, and the sum over a row's experts has one order.
+    Pairs of (row, expert) lie sorted by expert, pair p in out[place[p]]; a program has a block of one
+    expert's matrix and passes all its pairs. An expert that isn't there (`route`) makes nothing and its place
+    is -1. Nothing is read back.
     """
     num, _, width, h = gate_up.shape
     rows, top = index.shape
     pairs = rows * top
     order, place = torch.empty(2, pairs, dtype=torch.int32, device=x.device)
     ends = torch.empty(num, dtype=torch.int32, device=x.device)
-    _order_kernel[(num,)](index, order, place, ends, pairs, PP=triton.next_power_of_2(pairs), num_warps=4)
+    _order_kernel[(num + 1,)](
+        index, order, place, ends, pairs, E=num, PP=triton.next_power_of_2(pairs), num_warps=4
+    )
     block, warps, stages = GROUPED
-    hidden, out, y = x.new_empty(pairs, width), x.new_empty(pairs, h), torch.empty_like(x)
+    hidden, out = x.new_empty(pairs, width), x.new_empty(pairs, h)
     for source, w, scale, into, gather in (
         (x, gate_up, gate_up_scale, hidden, True),
         (hidden, down, down_scale, out, False),
@@ -301,5 +297,4 @@ def experts_grouped(
             BLOCK_M=16, BLOCK_N=block, BLOCK_K=FP8_BLOCK.value, WIDE=widen(x.dtype),
             num_warps=warps, num_stages=stages,
         )  # fmt: skip
-    _join_kernel[(rows, triton.cdiv(h, 512))](out, place, share, y, H=h, TOP=top, BLOCK=512, num_warps=2)
-    return y
+    return out, place

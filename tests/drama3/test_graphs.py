@@ -210,7 +210,7 @@ def test_a_desk_seats_one_take(model):
 
 
 def test_a_codec_desk_gives_the_whole_decode_in_chunks_of_any_size(codec):
-    codes, desk = some_codes(codec, 150), CodecDesk(codec)
+    codes, desk = some_codes(codec, 150), CodecDesk(codec, SCHEDULE)
     whole = codec.decode(codes).numpy()
     for _ in range(3):
         pcm = decoded(desk, codes, (*SCHEDULE, *[max(SCHEDULE)] * 6, 5))

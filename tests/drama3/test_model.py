@@ -212,37 +212,3 @@ def test_a_fault_that_comes_late_is_told_of_its_frame(model, golden):
     state.hidden.fill_(torch.nan)
     state.step()
     assert [state.status(frame)[1] for frame in range(4)] == [True, True, True, False]
-
-
-@pytest.mark.parametrize("sizes", [(16, 16, 16, 16), (64, 16, 64), (128,)])
-@pytest.mark.parametrize("name", ["voice", "open"])
-@torch.inference_mode()
-def test_blocks_of_fixed_size_leave_what_their_real_rows_do(model, golden, sizes, name):
-    rows, state = torch.from_numpy(golden(name)["prompt"]), opened(model, 200, 20)
-    part = -(-len(rows) // len(sizes))
-    for start, size in zip(range(0, len(rows), part), sizes, strict=False):
-        real = rows[start : start + part][:size]
-        block = torch.full((size, rows.shape[1]), 3)
-        block[: len(real)] = real
-        state.read_block(block, torch.tensor([len(real)]), first=start == 0, window=220)
-        state.num_rows += len(real)
-    twin = opened(model, 200, 20)
-    twin.prefill(
-        torch.cat(
-            [rows[s : s + part][:size] for s, size in zip(range(0, len(rows), part), sizes, strict=False)]
-        )
-    )
-    end = state.num_rows
-    assert end == twin.num_rows == state.last.item() + 1
-    for each, other in ((state.backbone.conv, twin.backbone.conv), (state.hidden, twin.hidden)):
-        assert (each - other).abs().max() < GATE
-    assert (state.backbone.recurrent - twin.backbone.recurrent).abs().max() < GATE
-    for each, other in (
-        (state.backbone.keys, twin.backbone.keys),
-        (state.backbone.values, twin.backbone.values),
-    ):
-        assert (each[:, :, :end] - other[:, :, :end]).abs().max() < GATE
-    assert (state.tower[:, :, :, : end - 1] - twin.tower[:, :, :, : end - 1]).abs().max() < GATE
-    assert torch.equal(state.row, twin.row)
-    assert torch.equal(state.window, twin.window)
-    assert torch.equal(stepped(state, 20), stepped(twin, 20))
