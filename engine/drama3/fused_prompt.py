@@ -22,8 +22,6 @@ from engine.drama3.prompt_rows import add_norm_rows, join_rows, merge_rows, norm
 from engine.drama3.tower import TowerAttention
 from engine.sampling import RAS_WINDOW
 
-ALIGNED = 8  # a matrix product is twice as fast if rows of its result begin at multiples of 16 bytes
-
 
 class FusedPrompt:
     """The chain over one state's buffers. Lives as long as they do.
@@ -89,9 +87,7 @@ class FusedPrompt:
 
     def _experts(self, moe: MixtureOfExperts, x: Tensor, h: Tensor, norm: ZeroCentredNorm) -> Tensor:
         """x += the experts' part of h, in place; its norm for the next layer."""
-        experts, width = moe.experts, len(moe.read)
-        read = h.new_empty(len(h), width + -width % ALIGNED)[:, :width]
-        torch.mm(h, moe.read.T, out=read)
+        experts, read = moe.experts, F.linear(h, moe.read)
         share, index = route(read[:, : experts.num], moe.top_k, self.count)
         weights = experts.gate_up, experts.gate_up_scale, experts.down, experts.down_scale
         out, place = experts_grouped(h, index, *weights)

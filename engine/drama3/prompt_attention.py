@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.drama3.kernels import _angles, _dot, _mate, _rows, _turned, widen
 
 QUERIES = 16  # of one head, that a program answers
-KEYS = 32, 4  # cached rows that a program reads at once, warps
+KEYS = 64, 8  # cached rows that a program reads at once, warps
 
 
 @triton.jit
