@@ -1,4 +1,4 @@
-"""Compiles the kernels of a step and of a prefill before a GPU is there: a hosted one counts its seconds.
+"""Compiles a checkpoint's kernels before a GPU is there: a hosted one counts its seconds.
 
     python -m engine.drama3.ahead CHECKPOINT 120
 
@@ -19,15 +19,17 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
-from engine.drama3 import kernels
+from engine.drama3 import codec_kernels, codec_layers, kernels
+from engine.drama3.codec import Codec
 from engine.drama3.config import Drama3Config
 from engine.drama3.fused import FusedStep
 from engine.drama3.fused_prompt import FusedPrompt
-from engine.drama3.graphs import BLOCKS
+from engine.drama3.graphs import BLOCKS, CLIP_FRAMES
 from engine.drama3.model import TakeState
 from engine.drama3.weights import outline
 from engine.noise import BLOCK_FRAMES
 from engine.sampling import TakeKnobs
+from engine.vocoder import EARLY_SCHEDULE
 
 META = torch.device("meta")
 
@@ -48,8 +50,8 @@ class AbsentGpu:
         return 0
 
 
-def launch_all(config: Drama3Config, max_frames: int) -> None:
-    """Every launch of a step and a prefill, as `FrameDesk` makes them in bfloat16."""
+def launch_all(config: Drama3Config, codec: Codec, max_frames: int) -> None:
+    """Every launch that the desks make, in bfloat16; `codec` without memory."""
     model = outline(config, torch.bfloat16)
     draws, candidates = config.tower.num_codebooks + 1, len(config.candidate_ids)
     knobs = TakeKnobs.of(1.0, None, 1.0, META)
@@ -59,9 +61,15 @@ def launch_all(config: Drama3Config, max_frames: int) -> None:
     reader = FusedPrompt(model, state, block, torch.zeros(1, dtype=torch.int64, device=META))
     for size in BLOCKS:
         reader(size)
+    carries = codec.decoder_carries(max(EARLY_SCHEDULE)) | codec.encoder_carries(CLIP_FRAMES)
+    for size in EARLY_SCHEDULE:
+        codec.decode_block(torch.zeros(codec.num_codebooks, size, dtype=torch.int64, device=META), carries)
+    codec.encode_block(torch.zeros(CLIP_FRAMES * codec.hop, 1, device=META), carries)
 
 
-def compile_ahead(config: Drama3Config, max_frames: int, capability: int) -> list[dict[str, Any]]:
+def compile_ahead(
+    config: Drama3Config, codec: Codec, max_frames: int, capability: int
+) -> list[dict[str, Any]]:
     """Compile everything for one compute capability; name and bytes of shared memory of each kernel.
 
     Leaves the process unable to launch a kernel.
@@ -76,19 +84,20 @@ def compile_ahead(config: Drama3Config, max_frames: int, capability: int) -> lis
 
     triton.runtime.driver.set_active(AbsentGpu(capability))
     kernels.overlapping.cache_clear()
-    JITFunction.run = compile_alone
+    JITFunction.run, kernels_for = compile_alone, codec_layers.kernels_for
+    codec_layers.kernels_for = lambda x: codec_kernels if x.dtype == torch.float32 else None
     try:
-        launch_all(config, max_frames)
+        launch_all(config, codec, max_frames)
     finally:
-        JITFunction.run = run
+        JITFunction.run, codec_layers.kernels_for = run, kernels_for
     return list(made.values())
 
 
 def main() -> None:
     folder, *capabilities = sys.argv[1:]
-    config = Drama3Config.from_folder(Path(folder))
+    config, codec = Drama3Config.from_folder(Path(folder)), Codec.load(Path(folder)).to(META)
     for capability in capabilities:
-        for made in compile_ahead(config, 64, int(capability)):
+        for made in compile_ahead(config, codec, 64, int(capability)):
             print(json.dumps(made), flush=True)
 
 

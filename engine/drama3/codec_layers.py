@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engine.drama3.codec_config import TransformerConfig
-from engine.drama3.compiled import compiled_loops
+from engine.drama3.compiled import codec_kernels, compiled_loops
 
 Trace = MutableMapping[str, Tensor]
 SNAKE_WIDTH = 512
@@ -123,6 +123,11 @@ def loops_for(x: Tensor) -> ModuleType | None:
     return compiled_loops()[0] if x.device.type == "cpu" and x.dtype == torch.float32 else None
 
 
+def kernels_for(x: Tensor) -> ModuleType | None:
+    """The codec's kernels, if they take an x like this."""
+    return codec_kernels(x.device) if x.device.type == "cuda" and x.dtype == torch.float32 else None
+
+
 def in_panels(weight: Tensor, bias: Tensor | None = None) -> np.ndarray:
     """A matrix [inputs, outputs] as `loops.tiles` reads it: [outputs / 16, 1 + inputs, 16], the bias first,
     zeros behind the last output.
@@ -136,7 +141,7 @@ def in_panels(weight: Tensor, bias: Tensor | None = None) -> np.ndarray:
 class Snake(nn.Module):
     """x + sin^2(a x) / (a + 1e-9), one a per channel, of rows [n, channels].
 
-    The compiled loops have it within the convolution that hears it.
+    The compiled loops and the kernels have it within the convolution that hears it.
     """
 
     def __init__(self, tensors: Tensors, name: str, channels: int) -> None:
@@ -148,6 +153,11 @@ class Snake(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         sine = (x * self.alpha).sin_()
         return torch.addcmul(x, sine.mul_(sine), self.scale)
+
+    @property
+    def parts(self) -> tuple[Tensor, Tensor]:
+        """As the kernels take it."""
+        return self.alpha, self.scale
 
     @cached_property
     def tiled(self) -> tuple[np.ndarray, np.ndarray]:
@@ -183,12 +193,13 @@ def convolved(
 class CausalLayer(nn.Module):
     """A convolution whose carry is its last `left` inputs [left, inputs].
 
-    It may hear its inputs through a snake, which on a CPU with loops spares a pass over memory.
+    It may hear its inputs through a snake, which by loops or kernels spares passes over memory.
     """
 
     bias: Tensor
     panels: Panels
-    stride = 1
+    taps: Tensor  # the weight as [taps, inputs, columns], the oldest first
+    stride = dilation = 1
 
     def __init__(self, inputs: int, left: int) -> None:
         super().__init__()
@@ -210,6 +221,20 @@ class CausalLayer(nn.Module):
         """`forward` by the compiled loop, [n / stride, columns]; the carry moves on."""
         held = carries[self].view(-1).numpy()
         return convolved(loops, x, self.panels, len(self.bias), self.stride, held, snake)
+
+    def launched(
+        self,
+        kernels: ModuleType,
+        x: Tensor,
+        carries: Carries,
+        snake: Snake | None,
+        last_snake: Snake | None = None,
+    ) -> Tensor:
+        """`forward` by the kernels, [n / stride, columns], behind a second snake if one is given."""
+        if self.left or snake:
+            x = kernels.heard(x, carries[self], snake and snake.parts)
+        last = last_snake and last_snake.parts
+        return kernels.convolve(x, self.taps, self.bias, self.stride, self.dilation, last)
 
 
 class CausalConv(CausalLayer):
@@ -238,6 +263,8 @@ class CausalConv(CausalLayer):
     def forward(self, x: Tensor, carries: Carries, snake: Snake | None = None) -> Tensor:
         if loops := loops_for(x):
             return self.looped(loops, x, carries, snake)
+        if self.inputs > 1 and (kernels := kernels_for(x)):
+            return self.launched(kernels, x, carries, snake)
         x = self.after_carry(x if snake is None else snake(x), carries)
         if self.inputs == 1:
             # One channel has no rows to multiply, but its windows side by side do (2.4 times faster).
@@ -246,9 +273,13 @@ class CausalConv(CausalLayer):
         y = F.conv2d(image, self.weight, self.bias, stride=(1, self.stride), dilation=(1, self.dilation))
         return y.permute(0, 2, 3, 1).reshape(-1, self.weight.shape[0])
 
+    @property
+    def taps(self) -> Tensor:
+        return self.weight[:, :, 0].permute(2, 1, 0)
+
     @cached_property
     def panels(self) -> Panels:
-        weight = self.weight[:, :, 0].permute(2, 1, 0).flatten(0, 1)  # [kernel * in, out]
+        weight = self.taps.flatten(0, 1)  # [kernel * in, out]
         taps, step = (1, 0) if self.dilation == 1 else (self.kernel, self.dilation * self.inputs)
         return in_panels(weight, self.bias), taps, step
 
@@ -292,23 +323,26 @@ class UpConv(CausalLayer):
         super().__init__(inputs, taps - 1)
         self.outputs = outputs
         weight = tensors.weight(f"{name}.conv", inputs, outputs, kernel)
-        weight = weight.view(inputs, outputs, taps, stride).permute(2, 0, 3, 1)
-        self.register_buffer("weight", weight.reshape(taps, inputs, stride * outputs))
+        weight = weight.view(inputs, outputs, taps, stride).flip(2).permute(3, 1, 2, 0)
+        # The inputs side by side, as the kernels read fastest; matrix products take them either way.
+        self.register_buffer("taps", weight.reshape(stride * outputs, taps, inputs).permute(1, 2, 0))
         self.register_buffer("bias", tensors.take(f"{name}.conv.bias", self.outputs).repeat(stride))
 
     def forward(self, x: Tensor, carries: Carries, snake: Snake | None = None) -> Tensor:
         if loops := loops_for(x):
             return self.looped(loops, x, carries, snake).view(-1, self.outputs)
+        if kernels := kernels_for(x):
+            return self.launched(kernels, x, carries, snake).view(-1, self.outputs)
         count, dtype = len(x), x.dtype
-        x = self.after_carry((x if snake is None else snake(x)).to(self.weight.dtype), carries)
-        y = pointwise(x[self.left :], self.weight[0], self.bias)
-        for tap in range(1, len(self.weight)):
-            y.addmm_(x[self.left - tap :][:count], self.weight[tap])
+        x = self.after_carry((x if snake is None else snake(x)).to(self.taps.dtype), carries)
+        y = pointwise(x[:count], self.taps[0], self.bias)
+        for tap in range(1, len(self.taps)):
+            y.addmm_(x[tap:][:count], self.taps[tap])
         return y.view(-1, self.outputs).to(dtype)
 
     @cached_property
     def panels(self) -> Panels:
-        return in_panels(self.weight.flip(0).flatten(0, 1), self.bias), 1, 0
+        return in_panels(self.taps.flatten(0, 1), self.bias), 1, 0
 
 
 class ResidualUnit(nn.Module):
@@ -320,7 +354,7 @@ class ResidualUnit(nn.Module):
         self.conv = CausalConv(tensors, f"{name}.block.1", (channels, channels), 7, dilation=dilation)
         self.last_snake = Snake(tensors, f"{name}.block.2", channels)
         weight = tensors.weight(f"{name}.block.3.conv", channels, channels, 1)
-        self.register_buffer("last_weight", weight[..., 0].t().contiguous())
+        self.register_buffer("last_weight", weight[..., 0].t())  # [in, out], the inputs side by side
         self.register_buffer("last_bias", tensors.take(f"{name}.block.3.conv.bias", channels))
 
     def forward(self, x: Tensor, carries: Carries) -> Tensor:
@@ -329,6 +363,9 @@ class ResidualUnit(nn.Module):
             held = carries[self.conv].view(-1).numpy()
             loops.residual_unit(x.view(-1).numpy(), held, x.shape[1], *self.looped)
             return x
+        if kernels := kernels_for(x):
+            y = self.conv.launched(kernels, x, carries, self.snake, self.last_snake)
+            return kernels.convolve(y, self.last_weight[None], self.last_bias, rest=x)
         y = self.last_snake(self.conv(self.snake(x), carries))
         return pointwise(y, self.last_weight, self.last_bias).add_(x)
 

@@ -1,9 +1,12 @@
-"""Whether a CPU's loops can be compiled here: Numba is asked for when a model first lies on a CPU."""
+"""What can be compiled here: a CPU's loops if Numba is there, a GPU's kernels for the codec if Triton is."""
 
 from __future__ import annotations
 
+import importlib.util
 from functools import cache
 from types import ModuleType
+
+import torch
 
 
 @cache
@@ -19,3 +22,13 @@ def compiled_loops() -> tuple[ModuleType | None, str]:
 def why_plain() -> str:
     """Why a step on this CPU is one of plain layers; empty where it is compiled."""
     return compiled_loops()[1]
+
+
+@cache
+def codec_kernels(device: torch.device) -> ModuleType | None:
+    """`codec_kernels.py`, or None: it needs Triton, and tensor cores that know TF32."""
+    if not importlib.util.find_spec("triton") or torch.cuda.get_device_capability(device) < (8, 0):
+        return None
+    from engine.drama3 import codec_kernels as kernels  # late: Triton isn't there on every machine
+
+    return kernels

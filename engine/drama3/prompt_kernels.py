@@ -1,8 +1,8 @@
-"""The kernels of a prompt's rows: what the plain layers do in many small operations, in few.
+"""A prompt's rows through the delta net and the experts: what the plain layers do in many operations, in few.
 
-Where rows come in blocks of fixed size (`graphs.py`) the work is to read the experts, nearly all of them, and
-to launch: the delta net alone is 79 operations of torch a layer, here it is three. Rounding is as in
-`kernels.py`. Every function is held against its twin by a test: `delta_rows` against the plain path of
+Where rows come in blocks of fixed size (`fused_prompt.py`) the work is to read the experts, nearly all of
+them, and to launch: the delta net alone is 79 operations of torch a layer, here it is three. Rounding is as
+in `kernels.py`. Every function is held against its twin by a test: `delta_rows` against
 `backbone.DeltaNet`, `route` and `experts_grouped` against `experts.py`.
 """
 

@@ -13,9 +13,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import torch
+
 from bench import full_size
 from engine.drama3.ahead import compile_ahead
 
+codec = full_size.codec(torch.device("meta"))
 for capability in sys.argv[1:]:
-    for made in compile_ahead(full_size.config(4), 64, int(capability)):
+    for made in compile_ahead(full_size.config(4), codec, 64, int(capability)):
         print(json.dumps(made), flush=True)

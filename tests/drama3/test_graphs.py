@@ -23,7 +23,7 @@ from engine.engine import Engine
 from engine.noise import NoiseBlocks
 from engine.sampling import TakeKnobs
 from engine.take import Character, Clip, Reference, Sampling, TakeRequest
-from engine.vocoder import SCHEDULE
+from engine.vocoder import EARLY_SCHEDULE, SCHEDULE
 from tests.drama3.desks import decoded, follow, performed, piece, scripted, some_codes, stepped
 from tests.drama3.graph_double import graph_double  # noqa: F401
 
@@ -216,6 +216,29 @@ def test_a_codec_desk_gives_the_whole_decode_in_chunks_of_any_size(codec):
         pcm = decoded(desk, codes, (*SCHEDULE, *[max(SCHEDULE)] * 6, 5))
         assert pcm.shape == whole.shape
         assert np.abs(pcm / 32767 - whole).max() <= 1e-5 + 1 / 32767
+
+
+def test_only_the_first_chunk_of_a_piece_is_waited_for(codec, monkeypatch):
+    """The listener waits for it; those behind it are heard when they are there."""
+    desk, waited = CodecDesk(codec, EARLY_SCHEDULE), []
+
+    class Late:
+        def query(self) -> bool:
+            return False
+
+        def synchronize(self) -> None:
+            waited.append(self)
+
+    monkeypatch.setattr(desk, "decode", lambda codes, pcm: Late())
+    for _ in range(2):
+        waited.clear()
+        with closing(desk.sit()) as vocoder:
+            heard = []
+            for frames in vocoder.schedule[:3]:
+                vocoder.queue(some_codes(codec, frames))
+                heard.append([sound.frames for sound in vocoder.heard(wait=False)])
+            assert (heard, len(waited)) == ([[1], [], []], 1)
+            assert [sound.frames for sound in vocoder.heard(wait=True)] == [2, 4]
 
 
 @pytest.mark.parametrize("frames", [0.4, CLIP_FRAMES, 2 * CLIP_FRAMES + 9.5])
