@@ -24,7 +24,7 @@ from engine.prefix import PrefixCache, Snapshot
 from engine.take import RequestError, Status, TakeFailed
 from engine.vocoder import Schedule, Vocoder
 
-PREFILL_ROWS = 256  # rows a prefill call reads; between two calls a stop is noticed
+PREFILL_ROWS = 512  # rows a prefill call reads; between two calls a stop is noticed
 HEARTBEAT_S = 0.2  # longest silence between two events where work can be cut
 
 

@@ -13,7 +13,7 @@ from engine.drama3.host import host_weights
 from engine.drama3.model import TakeState
 from engine.family import Piece, PieceEnd, Sound
 from engine.prefix import PrefixCache
-from engine.stepping import PREFILL_ROWS, fit_history, speak_frames
+from engine.stepping import fit_history, speak_frames
 from engine.take import Character, Reference, RequestError, Sampling, Spoken, Status, TakeFailed
 
 RNG = np.random.default_rng(8)
@@ -144,12 +144,13 @@ class TestTooLong:
         assert prefills == []
 
 
-def test_a_prompt_is_always_cut_at_its_borders_and_every_256_rows(tiny_family, prefills):
+def test_a_prompt_is_always_cut_at_its_borders_and_every_so_many_rows(tiny_family, prefills, monkeypatch):
+    monkeypatch.setattr("engine.stepping.PREFILL_ROWS", 100)
     wanted = piece(history=TURNS, max_frames=1)
     prompt = tiny_family.prompt(wanted)
-    assert len(prompt.rows) > PREFILL_ROWS
+    assert len(prompt.rows) > 200
     perform(tiny_family, wanted)
-    ends = {*prompt.borders, *range(PREFILL_ROWS, len(prompt.rows), PREFILL_ROWS), len(prompt.rows)}
+    ends = {*prompt.borders, *range(100, len(prompt.rows), 100), len(prompt.rows)}
     assert np.cumsum(prefills).tolist() == sorted(ends)
 
 
