@@ -8,6 +8,7 @@ ahead to.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import reprlib
 import time
 from collections.abc import Generator
@@ -121,11 +122,13 @@ def _prefill(
 ) -> Generator[Status, None, None]:
     """Read the prompt from its longest known prefix on, and remember the state at each of its borders.
 
-    Always split at the borders, so that a remembered prefix changes nothing but time.
+    Always split at the borders, so that a remembered prefix changes nothing but time; and what lies between
+    two of them from its own start on, so that a short line is read at once wherever it stands.
     """
-    cuts = sorted(
-        {*prompt.borders, *range(PREFILL_ROWS, len(prompt.rows), PREFILL_ROWS), len(prompt.rows)} - {0}
-    )
+    edges = sorted({0, *prompt.borders, len(prompt.rows)})
+    cuts = [
+        cut for first, end in itertools.pairwise(edges) for cut in (*range(first, end, PREFILL_ROWS)[1:], end)
+    ]
     rows, start = torch.from_numpy(prompt.rows), 0
     if known := prefixes.longest(prompt.rows, prompt.borders):
         state.restore(known)

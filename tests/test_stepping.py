@@ -144,14 +144,20 @@ class TestTooLong:
         assert prefills == []
 
 
-def test_a_prompt_is_always_cut_at_its_borders_and_every_so_many_rows(tiny_family, prefills, monkeypatch):
-    monkeypatch.setattr("engine.stepping.PREFILL_ROWS", 100)
+def test_a_prompt_is_always_cut_at_its_borders_and_every_so_many_rows_behind_one(
+    tiny_family, prefills, monkeypatch
+):
+    monkeypatch.setattr("engine.stepping.PREFILL_ROWS", 40)
     wanted = piece(history=TURNS, max_frames=1)
     prompt = tiny_family.prompt(wanted)
-    assert len(prompt.rows) > 200
     perform(tiny_family, wanted)
-    ends = {*prompt.borders, *range(100, len(prompt.rows), 100), len(prompt.rows)}
-    assert np.cumsum(prefills).tolist() == sorted(ends)
+    ends, parts = np.cumsum(prefills).tolist(), np.diff((0, *prompt.borders, len(prompt.rows)))
+    assert {*prompt.borders, len(prompt.rows)} <= set(ends)
+    assert ends[-1] == len(prompt.rows)
+    assert max(parts) > 40
+    assert prefills == [
+        rows for part in parts for rows in [40] * ((part - 1) // 40) + [(part - 1) % 40 + 1] if part
+    ]
 
 
 def test_a_known_prefix_is_not_read_again(tiny_family, prefills):

@@ -99,7 +99,7 @@ def exact(model: Drama3Model, state: TakeState, frames: Tensor) -> tuple[Told, T
             parts = wide(memory.keys[num_full]), wide(memory.values[num_full]), at, None
             num_full += 1
         else:
-            parts = wide(memory.conv[num_linear]), wide(memory.recurrent[num_linear]), at, None
+            parts = wide(memory.conv[num_linear]), wide(memory.recurrent[num_linear]), None
             num_linear += 1
         x = x + twin.mixer(twin.mixer_norm(x), *parts)
         x = x + twin.experts(twin.experts_norm(x), trace)
