@@ -61,8 +61,9 @@ def prepare(clip: Clip, sample_rate: int, which: str = "reference 1") -> Prepare
     _check_recording(clip, which)
     rate = int(clip.sample_rate)
     whole = _mono(clip.samples)
-    _check_sound(whole, rate, which)
-    voice = _without_outer_silence(whole, rate)
+    loudness = _frame_rms(whole, round(FRAME_S * rate))
+    _check_sound(whole, loudness, which)
+    voice = _without_outer_silence(whole, loudness, round(FRAME_S * rate))
     if len(voice) < MIN_SOUND_S * rate:
         raise RequestError(
             f"{_start(which)} holds only {len(voice) / rate:.1f} s of sound, the rest is silence; "
@@ -222,8 +223,9 @@ def _frame_rms(samples: np.ndarray, frame: int) -> np.ndarray:
     return np.sqrt(np.add.reduceat(centred * centred, starts) / lengths)
 
 
-def _check_sound(samples: np.ndarray, rate: int, which: str) -> None:
-    if _frame_rms(samples, round(FRAME_S * rate)).max() >= SILENCE_RMS:
+def _check_sound(samples: np.ndarray, loudness: np.ndarray, which: str) -> None:
+    """Raise RequestError for silence and for a constant; `loudness` is the RMS of each frame."""
+    if loudness.max() >= SILENCE_RMS:
         return
     value = float(samples.mean(dtype=np.float64))
     if abs(value) >= SILENCE_RMS:
@@ -233,20 +235,19 @@ def _check_sound(samples: np.ndarray, rate: int, which: str) -> None:
     raise RequestError(f"{_start(which)} is silent; record it again, closer to the microphone.")
 
 
-def _without_outer_silence(samples: np.ndarray, rate: int) -> np.ndarray:
-    """`samples` from one frame before the first sounding frame to one frame after the last; inside stays."""
-    frame = round(FRAME_S * rate)
-    loudness = _frame_rms(samples, frame)
+def _without_outer_silence(samples: np.ndarray, loudness: np.ndarray, frame: int) -> np.ndarray:
+    """`samples` from one `frame` before the first sounding one to one after the last; inside stays."""
     sounding = np.flatnonzero(loudness > TRIM_BELOW * loudness.max())
     return samples[max(sounding[0] - 1, 0) * frame : (sounding[-1] + 2) * frame]
 
 
 def _raised(voice: np.ndarray) -> np.ndarray:
     """`voice` itself, or if it is quiet a copy at TARGET_RMS, or as near to it as its peaks allow."""
-    rms = _rms(voice)
+    if (rms := _rms(voice)) >= QUIET_RMS:
+        return voice
     centred = voice - voice.mean(dtype=np.float64).astype(np.float32)
     gain = min(TARGET_RMS / rms, PEAK_AFTER_RAISE / float(np.abs(centred).max()))
-    return centred * np.float32(gain) if rms < QUIET_RMS and gain > 1.0 else voice
+    return centred * np.float32(gain) if gain > 1.0 else voice
 
 
 def _is_narrow(voice: np.ndarray, rate: int) -> bool:
@@ -259,7 +260,8 @@ def _is_narrow(voice: np.ndarray, rate: int) -> bool:
         return True
     size = 2048
     frames = voice[: len(voice) // size * size].reshape(-1, size) * np.hanning(size).astype(np.float32)
-    power = (np.abs(np.fft.rfft(frames)) ** 2).mean(0)
+    spectrum = np.fft.rfft(frames)
+    power = (spectrum.real**2 + spectrum.imag**2).mean(0)
     hz = np.fft.rfftfreq(size, 1 / rate)
     telephone = power[(hz >= 2_000) & (hz < 3_400)]
     above = power[(hz >= 4_400) & (hz < 8_000)]
@@ -281,5 +283,5 @@ def _resampled(voice: np.ndarray, rate: int, wanted: int, which: str) -> np.ndar
 
 def _key(samples: np.ndarray, sample_rate: int) -> str:
     digest = hashlib.sha256(f"{sample_rate} Hz\n".encode())
-    digest.update(samples.astype("<f4").tobytes())
+    digest.update(np.ascontiguousarray(samples, "<f4"))
     return digest.hexdigest()

@@ -35,7 +35,7 @@ except ImportError:  # a build of torch without Triton, as for CPUs: the plain l
 BUCKETS = (1024, 2048, 4096, 8192)  # cached rows that a graph of plain layers reads, and then all of them
 BLOCKS = (32, 64, 128, 256, 512)  # prompt rows that one graph reads; a prompt comes in parts of at most 512
 WARM_BUCKETS = BUCKETS[:2]
-CLIP_FRAMES = 64  # of a clip are encoded together: 3 s of S2-Pro, whose 700 launches would take 35 ms
+CLIP_FRAMES = 128  # of a clip are encoded together: 6 s of S2-Pro; fewer leave a large GPU half idle
 
 
 class Graphs:
