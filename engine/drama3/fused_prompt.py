@@ -18,7 +18,7 @@ from engine.drama3.layers import RopeTable, ZeroCentredNorm
 from engine.drama3.model import Drama3Model, TakeState
 from engine.drama3.prompt_attention import attention_rows
 from engine.drama3.prompt_kernels import delta_rows, experts_grouped, route
-from engine.drama3.prompt_rows import add_norm_rows, join_rows, merge_rows, norm_rows, swiglu_rows
+from engine.drama3.prompt_rows import join_rows, merge_rows, norm_rows, swiglu_rows
 from engine.drama3.tower import TowerAttention
 from engine.sampling import RAS_WINDOW
 
@@ -66,7 +66,7 @@ class FusedPrompt:
                 )  # fmt: skip
                 linear += 1
             after = layer.experts_norm
-            h = add_norm_rows(x, F.linear(mixed, mixer.write), after.gain, after.eps)
+            h = norm_rows(x, after.gain, after.eps, more=F.linear(mixed, mixer.write))
             h = self._experts(layer.experts, x, h, norm)
         return h
 
@@ -116,6 +116,7 @@ class FusedPrompt:
             mixed = self._attend(attention, read, model.tower.rope, mine, before, pairs=True)
             if index + 1 == len(model.tower.layers):  # of the last one only keys and values are kept
                 return
-            h = add_norm_rows(rest, F.linear(mixed, attention.write), layer.ffn_norm.gain, layer.ffn_norm.eps)
+            more = F.linear(mixed, attention.write)
+            h = norm_rows(rest, layer.ffn_norm.gain, layer.ffn_norm.eps, more)
             fed = F.linear(swiglu_rows(F.linear(h, layer.gate_up)), layer.down)
-            x = add_norm_rows(rest, fed, layer.out_norm.gain, layer.out_norm.eps)
+            x = norm_rows(rest, layer.out_norm.gain, layer.out_norm.eps, fed)

@@ -36,25 +36,15 @@ def _norm_rows_kernel(x, more, gain, y, eps, stride, K: tl.constexpr, KP: tl.con
     tl.store(y + row * K + k, _normed(value, gain, eps, k, K).to(kind), mask=k < K)
 
 
-def norm_rows(x: Tensor, gain: Tensor, eps: float) -> Tensor:
-    """norm(x [rows, K]) times `gain` [K] float32 -> [rows, K]."""
+def norm_rows(x: Tensor, gain: Tensor, eps: float, more: Tensor | None = None) -> Tensor:
+    """The norm of x [rows, K] times `gain` [K] float32 -> [rows, K]; `more` [rows, K] joins x first, in
+    place."""
     rows, width = x.shape
     y = x.new_empty(rows, width)
-    padded = triton.next_power_of_2(width)
     _norm_rows_kernel[(rows,)](
-        x, x, gain, y, eps, x.stride(0), K=width, KP=padded, ADD=False, num_warps=NORM_WARPS
-    )
-    return y
-
-
-def add_norm_rows(x: Tensor, more: Tensor, gain: Tensor, eps: float) -> Tensor:
-    """x [rows, K] += more [rows, K], in place; its norm times `gain` -> [rows, K]."""
-    rows, width = x.shape
-    y = x.new_empty(rows, width)
-    padded = triton.next_power_of_2(width)
-    _norm_rows_kernel[(rows,)](
-        x, more, gain, y, eps, x.stride(0), K=width, KP=padded, ADD=True, num_warps=NORM_WARPS
-    )
+        x, x if more is None else more, gain, y, eps, x.stride(0), K=width,
+        KP=triton.next_power_of_2(width), ADD=more is not None, num_warps=NORM_WARPS,
+    )  # fmt: skip
     return y
 
 

@@ -37,7 +37,7 @@ def test_rows_are_added_and_normed(dtype, rows, width):
         norm_of(width, 2),
     )
     want = x + more
-    got = prompt_rows.add_norm_rows(x, more, norm.gain, EPS)
+    got = prompt_rows.norm_rows(x, norm.gain, EPS, more)
     assert torch.equal(x, want)
     assert close(got, norm(want))
 
