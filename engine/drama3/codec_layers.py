@@ -141,7 +141,7 @@ def in_panels(weight: Tensor, bias: Tensor | None = None) -> np.ndarray:
 class Snake(nn.Module):
     """x + sin^2(a x) / (a + 1e-9), one a per channel, of rows [n, channels].
 
-    The compiled loops and the kernels have it within the convolution that hears it.
+    The compiled loops have it within the convolution that hears it, the kernels where its carry joins.
     """
 
     def __init__(self, tensors: Tensors, name: str, channels: int) -> None:

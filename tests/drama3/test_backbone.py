@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.drama3.backbone import DELTA_CHUNK, DeltaNet, Rows, delta_chunk, delta_step
+from engine.drama3.backbone import DELTA_CHUNK, DeltaNet, delta_chunk, delta_step
 from engine.drama3.model import TakeState
 from engine.sampling import TakeKnobs
 
@@ -81,10 +81,9 @@ def test_a_convolution_over_one_row_remembers_nothing(model):
         torch.nn.init.normal_(parameter, std=0.1)
     x = torch.randn(5, config.hidden_size, generator=torch.Generator().manual_seed(1))
     recurrent = torch.zeros(net.heads, net.key_head_dim, net.value_head_dim)
-    at = Rows.at(torch.arange(5), 5, model.rope)
-    whole = net(x, torch.zeros(net.channels, 0), recurrent.clone(), at, None)
+    whole = net(x, torch.zeros(net.channels, 0), recurrent.clone(), None)
     state = recurrent.clone()
-    rows = [net(row[None], torch.zeros(net.channels, 0), state, at, None) for row in x]
+    rows = [net(row[None], torch.zeros(net.channels, 0), state, None) for row in x]
     assert (whole - torch.cat(rows)).abs().max() < 1e-5
 
 
