@@ -111,16 +111,16 @@ class FrameDesk:
             bucket = min(bucket, self.model.max_rows - 1)  # the frame itself is one row more
             self._graphs.play(bucket, lambda: self.state.draw_frame(self._noise_of_frame(), bucket))
 
-    def read(self, rows: Tensor) -> bool:
-        """Queue the reading of prompt rows [rows, 1 + codebooks] on the host, at most a block; whether that
-        can be done: the plain layers look at what their routers choose, which no graph can."""
-        if self._reader is None:
-            return False
+    def read(self, rows: Tensor) -> None:
+        """Queue the reading of prompt rows [rows, 1 + codebooks] on the host, at most a block; the host's
+        count of rows is the caller's."""
+        if self._reader is None:  # the plain layers look at what their routers choose, which no graph can
+            self.state.read_rows(rows)
+            return
         count = len(rows)
         self.block[:count].copy_(rows.pin_memory(), non_blocking=True)
         self.block[count:].zero_()
         self._read(next(size for size in BLOCKS if size >= count), count)
-        return True
 
     def _read(self, size: int, count: int) -> None:
         self.count.fill_(count)
@@ -166,10 +166,8 @@ class DeskTake:
 
     @torch.inference_mode()
     def prefill(self, rows: Tensor) -> None:
-        if self.desk.read(rows):
-            self.state.num_rows += len(rows)
-        else:
-            self.state.prefill(rows)
+        self.desk.read(rows)
+        self.state.num_rows += len(rows)
 
     def snapshot(self) -> PrefixState:
         return self.state.snapshot()

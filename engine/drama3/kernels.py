@@ -67,6 +67,12 @@ def _silu(x):
 
 
 @triton.jit
+def _normed(x, gain, eps, k, K: tl.constexpr):
+    """x [KP] float32, 0 beyond K, of length sqrt(K) and times `gain`."""
+    return x * tl.rsqrt(tl.sum(x * x, 0) / K + eps) * tl.load(gain + k, mask=k < K, other=0.0)
+
+
+@triton.jit
 def _gemv_kernel(
     x, gain, w, rest, y, eps, n,
     K: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -356,6 +362,17 @@ def _rows(cache, base, row, end, d, D: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def _attended(q, key, value, seen, scale, most, mass, mixed, WIDE: tl.constexpr):
+    """A running softmax behind one more block of rows, of which each query has `seen` some: the largest
+    score, and the sums of the weights and of the weighted values, relative to it."""
+    score = tl.where(seen, _dot(q, tl.trans(key), WIDE) * scale, -float("inf"))
+    top = tl.maximum(most, tl.max(score, 1))
+    shrink, share = tl.exp(most - top), tl.exp(score - top[:, None])
+    mass = mass * shrink + tl.sum(share, 1)
+    return top, mass, mixed * shrink[:, None] + _dot(share.to(q.dtype), value, WIDE)
+
+
+@triton.jit
 def _attention_part_kernel(
     read, q_gain, k_gain, cos, sin, keys, values, part, peak, total, last, eps, capacity, scale,
     KV_HEADS: tl.constexpr, GROUP: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
@@ -371,7 +388,6 @@ def _attention_part_kernel(
     k_gains = tl.load(k_gain + d, mask=d_in, other=0.0), tl.load(k_gain + mate, mask=d_in, other=0.0)
     _await_last(OVERLAP)
     position = tl.load(last)
-    kind = read.dtype.element_ty
     head = kv * GROUP + g
     q_in = (g < GROUP)[:, None] & d_in[None, :]
     q_at = read + head[:, None] * Q_STRIDE
@@ -403,13 +419,9 @@ def _attention_part_kernel(
     for row in range(start, end, BLOCK):
         next_key = _rows(keys, base, row + BLOCK, end, d, D, BLOCK)
         next_value = _rows(values, base, row + BLOCK, end, d, D, BLOCK)
-        score = _dot(q, tl.trans(key), WIDE) * scale
-        score = tl.where((row + tl.arange(0, BLOCK) < end)[None, :], score, -float("inf"))
-        top = tl.maximum(most, tl.max(score, 1))
-        shrink, share = tl.exp(most - top), tl.exp(score - top[:, None])
-        mass = mass * shrink + tl.sum(share, 1)
-        mixed = mixed * shrink[:, None] + _dot(share.to(kind), value, WIDE)
-        most, key, value = top, next_key, next_value
+        seen = (row + tl.arange(0, BLOCK) < end)[None, :]
+        most, mass, mixed = _attended(q, key, value, seen, scale, most, mass, mixed, WIDE)
+        key, value = next_key, next_value
     slot = split * (KV_HEADS * GROUP) + head
     tl.store(part + slot[:, None] * D + d[None, :], mixed, mask=q_in)
     tl.store(peak + slot, most, mask=g < GROUP)
@@ -739,9 +751,7 @@ def _tower_in_kernel(
     for part in tl.static_range(2):
         source = vector if part == 0 else value
         gain = code_norm if part == 0 else hidden_norm
-        rstd = tl.rsqrt(tl.sum(tl.where(inside, source * source, 0.0), 0) / H + eps)
-        normed = source * rstd * tl.load(gain + k, mask=inside, other=0.0)
-        tl.store(y + part * H + k, normed.to(kind), mask=inside)
+        tl.store(y + part * H + k, _normed(source, gain, eps, k, H).to(kind), mask=inside)
 
 
 def tower_in(

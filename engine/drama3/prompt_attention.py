@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.drama3.kernels import _angles, _dot, _mate, _rows, _turned, widen
+from engine.drama3.kernels import _angles, _attended, _mate, _rows, _turned, widen
 
 QUERIES = 16  # of one head, that a program answers
 KEYS = 64, 8  # cached rows that a program reads at once, warps
@@ -76,14 +76,10 @@ def _attend_kernel(
     for start in range(0, end, BLOCK):
         next_key = _rows(keys, base, start + BLOCK, end, d, D, BLOCK)
         next_value = _rows(values, base, start + BLOCK, end, d, D, BLOCK)
-        score = _dot(q, tl.trans(key), WIDE) * scale
+        # The first row of all is seen by all, also by those that aren't real: no scores are all infinite.
         seen = (start + tl.arange(0, BLOCK))[None, :] <= tl.maximum(position, 0)[:, None]
-        score = tl.where(seen, score, -float("inf"))  # the first row is seen by all: no row is all infinite
-        top = tl.maximum(most, tl.max(score, 1))
-        shrink, share = tl.exp(most - top), tl.exp(score - top[:, None])
-        mass = mass * shrink + tl.sum(share, 1)
-        mixed = mixed * shrink[:, None] + _dot(share.to(kind), value, WIDE)
-        most, key, value = top, next_key, next_value
+        most, mass, mixed = _attended(q, key, value, seen, scale, most, mass, mixed, WIDE)
+        key, value = next_key, next_value
     mixed = (mixed / tl.where(real, mass, 1.0)[:, None]).to(kind).to(tl.float32)
     gated = tl.where(inside, mixed * tl.sigmoid(gate).to(kind).to(tl.float32), 0.0)
     at = (row.to(tl.int64)[:, None] * HEADS + head) * D + d[None, :]

@@ -11,16 +11,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.drama3.kernels import _silu
+from engine.drama3.kernels import _normed, _silu
 
 NORM_WARPS = 8  # of a program that has a whole row
 FEED = 1024  # entries of a row that one program of `swiglu_rows` makes
-
-
-@triton.jit
-def _normed(x, gain, eps, k, K: tl.constexpr):
-    """x [KP] float32, 0 beyond K, of length sqrt(K) and times `gain`."""
-    return x * tl.rsqrt(tl.sum(x * x, 0) / K + eps) * tl.load(gain + k, mask=k < K, other=0.0)
 
 
 @triton.jit

@@ -127,14 +127,19 @@ def test_a_golden_run_comes_out_of_a_graph_of_plain_layers(model, drama3_tiny, r
     assert told[:, -1].all()
 
 
-def test_a_prompt_read_by_graphs_leaves_what_the_plain_layers_leave(model, drama3_tiny, monkeypatch):
-    """The first two parts run as they come, the third is captured, the fourth replayed; the last row is a
-    block by itself, behind seven that fill up."""
+@pytest.mark.parametrize(
+    ("name", "first", "parts"), [("voice", 60, (8, 7, 3, 8, 1)), ("open", 0, (1, 8, 2)), ("voice", 0, (1, 1))]
+)
+def test_a_prompt_read_by_graphs_leaves_what_the_plain_layers_leave(
+    model, drama3_tiny, name, first, parts, monkeypatch
+):
+    """The first part runs as it comes, the second is captured, the others are replayed; a row that is a block
+    by itself stands behind seven that fill up. Of a take's first row alone the tower hears nothing yet."""
     monkeypatch.setattr("engine.drama3.graphs.BLOCKS", (8,))
-    rows = torch.from_numpy(stored(drama3_tiny, "voice")["prompt"][60:87])
+    rows = torch.from_numpy(stored(drama3_tiny, name)["prompt"][first : first + sum(parts)])
     twin, desk = alone(model, rows), FrameDesk(model, 64, fused=True)
     with closing(desk.sit(piece())) as take:
-        for part in rows.split((8, 7, 3, 8, 1)):
+        for part in rows.split(parts):
             take.prefill(part)
         assert take.state.num_rows == len(rows)
         same(take.state, twin, len(rows), 5e-4)
