@@ -322,14 +322,16 @@ class ResidualVQ(nn.Module):
         self.quantizers = nn.ModuleList(VectorQuantize(dim, size, code_dim) for _ in range(count))
 
     def forward(self, z):
-        total, codes, commitment, codebook = 0.0, [], 0.0, 0.0
+        """Sums of the first one, two ... quantised embeddings, codes [B, count, frames], two losses."""
+        sums, codes, commitment, codebook = [], [], 0.0, 0.0
         residual = z
         for quantizer in self.quantizers:
             q, c, a, b = quantizer(residual)
             residual = residual - q
-            total, commitment, codebook = total + q, commitment + a, codebook + b
+            sums.append(sums[-1] + q if sums else q)
+            commitment, codebook = commitment + a, codebook + b
             codes.append(c)
-        return total, torch.stack(codes, 1), commitment, codebook
+        return sums, torch.stack(codes, 1), commitment, codebook
 
     def from_codes(self, codes):
         return sum(q.out_proj(q.embed(codes[:, i])) for i, q in enumerate(self.quantizers))
@@ -357,10 +359,13 @@ class Quantizer(nn.Module):
         self.post_module = WindowTransformer(c["transformer"])
 
     def quantise(self, z):
+        """Sums of the first one, two ... codebooks' embeddings [B, dim, frames] (the last is decoded),
+        codes [B, codebooks, frames], and the losses of commitment and codebooks."""
         z = self.pre_module(self.downsample(z)).float()
-        semantic, c0, a0, b0 = self.semantic_quantizer(z)
+        (semantic,), c0, a0, b0 = self.semantic_quantizer(z)
         rest, codes, a, b = self.quantizer(z - semantic)
-        return semantic, semantic + rest, torch.cat((c0, codes), 1), a0 + a, b0 + b
+        sums = [semantic, *(semantic + part for part in rest)]
+        return sums, torch.cat((c0, codes), 1), a0 + a, b0 + b
 
     def decode(self, codes):
         # as in the reference, a code past the end of its table becomes the last one
@@ -390,7 +395,7 @@ class Codec(nn.Module):
     def encode(self, audio):
         """[B, samples] -> codes [B, codebooks, frames]; the end is zero-padded to a frame."""
         audio = F.pad(audio, (0, -audio.shape[-1] % self.frame_samples))
-        return self.quantizer.quantise(self.encoder(audio[:, None]))[2]
+        return self.quantizer.quantise(self.encoder(audio[:, None]))[1]
 
     def decode(self, codes):
         return self.decoder(self.quantizer.decode(codes))[:, 0]

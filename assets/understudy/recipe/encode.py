@@ -53,7 +53,7 @@ def encode(codec, speech: dict, device: str, batch_seconds: float = 900.0):
 def heard(codec, codes: np.ndarray, frames: np.ndarray, device: str, batch_seconds: float = 300.0):
     """Median F0 [lines] float32 in Hz of what the codec makes of each line's first two seconds; 0: no voice.
 
-    codes [total frames, codebooks].  A frame of 85 ms counts if it is loud and repeats itself."""
+    codes [total frames, codebooks]."""
     listen, first = Periodicity(RATE).to(device), np.concatenate([[0], np.cumsum(frames)[:-1]])
     codes, place = torch.from_numpy(codes), torch.arange(HEARD_FRAMES)
     size, out = max(1, int(batch_seconds * RATE / (HEARD_FRAMES * FRAME))), []
@@ -62,11 +62,8 @@ def heard(codec, codes: np.ndarray, frames: np.ndarray, device: str, batch_secon
         picked = codes[start + torch.minimum(place, length - 1)].to(device).long()
         inside = (place < length).repeat_interleave(FRAME, 1).to(device)
         wave = codec.decode(picked.transpose(1, 2)) * inside
-        curve, loudness = (x[:, :1] for x in listen.curves(wave, 2048))
-        lag = listen.best(curve)
-        peak = curve.gather(-1, lag)[:, 0, :, 0]
-        voiced = (peak > 0.45) & (loudness[:, 0] > 0.05 * loudness.amax((1, 2))[:, None])
-        hz = torch.where(voiced, RATE / listen.lags[lag[:, 0, :, 0]], torch.nan)
+        hz, voiced = listen.pitch(wave)
+        hz = torch.where(voiced, hz, torch.nan)
         out.append(hz.nanmedian(-1).values.nan_to_num(0.0).float().cpu())
     return torch.cat(out).numpy()
 

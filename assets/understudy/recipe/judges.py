@@ -17,17 +17,19 @@ PHONES = 178  # the teacher's alphabet
 PARTS = 2  # phoneme labels in a frame: 47 a second
 
 
-class PhoneHead(nn.Module):
-    """Names the phonemes of each frame from the first quantised embedding and a few around it."""
+class NamingHead(nn.Module):
+    """Names one of ``classes`` for each part of a frame, from its quantised embedding and two on either side:
+    [B, dim, frames] -> logits [B, frames, PARTS, classes]."""
 
-    def __init__(self, dim: int, hidden: int = 256) -> None:
+    def __init__(self, dim: int, classes: int, hidden: int = 256) -> None:
         super().__init__()
+        self.classes = classes
         self.near = nn.Conv1d(dim, hidden, 5, padding=2)
-        self.name = nn.Conv1d(hidden, PARTS * PHONES, 1)
+        self.name = nn.Conv1d(hidden, PARTS * classes, 1)
 
     def forward(self, x):
         y = self.name(F.gelu(self.near(x)))
-        return y.transpose(1, 2).reshape(len(x), x.shape[-1], PARTS, PHONES)
+        return y.transpose(1, 2).reshape(len(x), x.shape[-1], PARTS, self.classes)
 
 
 class MelSpectrogram(nn.Module):
@@ -69,16 +71,21 @@ class Periodicity(nn.Module):
     """How much less a sound [B, samples] repeats itself than the real one, where that is voiced.
 
     A hoarse voice has the right log spectrum; what it lacks shows in the normalised autocorrelation, which
-    knows nothing of phase. The codes tell the pitch to a few per cent only, so the sound is asked for a
+    knows nothing of phase. The codes tell the pitch within some limits only, so the sound is asked for a
     repetition of its own, at the lag near the real one where it repeats best: a distance at the real lag
-    alone is least with upper harmonics of noise. Frames of 43 and 85 ms, lags of 2-16 ms (60-500 Hz); the
-    whole band, which finds the lag, and three parts of it, because hoarseness sits in the upper harmonics."""
+    alone is least with upper harmonics of noise. ``near`` (log of a ratio of lags) is how far away that may
+    be: little more than the codes' own error, so that it pulls at a wrong pitch. Frames of 43 and 85 ms,
+    lags of 2-16 ms (60-500 Hz); the whole band, which finds the lag, and three parts of it, because
+    hoarseness sits in the upper harmonics."""
 
-    WINDOWS, SHORTEST, LONGEST, NEAR = (1024, 2048), 48, 400, 1.12
+    WINDOWS, SHORTEST, LONGEST = (1024, 2048), 48, 400
+    NEAR = (1.12, 1.04)  # ratio of lags at the beginning and at the end of a codec's first act
     BANDS_HZ = ((50, 5000), (50, 900), (900, 2200), (2200, 5000))
 
     def __init__(self, rate: int) -> None:
         super().__init__()
+        self.rate = rate
+        self.register_buffer("near", torch.tensor(math.log(self.NEAR[0])))
         self.register_buffer("lags", torch.arange(self.SHORTEST, self.LONGEST).float())
         for n in self.WINDOWS:
             window, bins = torch.hann_window(n), torch.linspace(0, rate / 2, n + 1)
@@ -102,6 +109,16 @@ class Periodicity(nn.Module):
         """Place of the highest peak in the whole band [B, 1, frames, 1]; of equal ones, the shortest lag."""
         return (curve[:, :1].detach() - 5e-5 * self.lags).argmax(-1, keepdim=True)
 
+    @torch.no_grad()
+    def pitch(self, x):
+        """Pitch of x [B, samples] in frames of 2,048 samples, 512 apart: Hz [B, frames], and which of them
+        are voiced (loud, and the sound repeats itself)."""
+        curve, loudness = (y[:, :1] for y in self.curves(x, 2048))
+        place = self.best(curve)
+        peak, loudness = curve.gather(-1, place)[:, 0, :, 0], loudness[:, 0]
+        voiced = (peak > 0.45) & (loudness > 0.05 * loudness.amax(-1, keepdim=True))
+        return self.rate / self.lags[place[:, 0, :, 0]], voiced
+
     def forward(self, fake, real):
         loss = 0.0
         for n in self.WINDOWS:
@@ -111,12 +128,36 @@ class Periodicity(nn.Module):
                 peak = wanted.gather(-1, place.expand(*wanted.shape[:-1], 1))[..., 0].clamp(0, 1)
                 voiced = peak * peak[:, :1] * loudness / (loudness + 1e-5)
             curve, _ = self.curves(fake, n)
-            away = (self.lags / self.lags[place]).log().abs() > math.log(self.NEAR)
+            away = (self.lags / self.lags[place]).log().abs() > self.near
             own = self.best(curve.detach()[:, :1] - 9.0 * away)
             reached = curve.gather(-1, own.expand(*curve.shape[:-1], 1))[..., 0]
             short = (peak - reached).abs() + (wanted - curve).abs().mean(-1)
             loss = loss + (voiced * short).sum() / voiced.sum().clamp(min=1.0)
         return loss
+
+
+class PitchNames(nn.Module):
+    """The pitch of a sound as names for each part of a frame: quarter tones from 60 Hz on."""
+
+    LOWEST_HZ, PER_OCTAVE, COUNT = 60.0, 24, 74
+
+    def __init__(self, listen: Periodicity) -> None:
+        super().__init__()
+        self.listen = listen
+        self.register_buffer("names", torch.arange(self.COUNT).float())
+
+    def forward(self, audio):
+        """[B, frames * 1,024 samples] -> pitch in quarter tones above 60 Hz, and whether there is a voice,
+        each [B, frames, PARTS]: of a window whose middle is that of the part."""
+        hz, voiced = self.listen.pitch(F.pad(audio, (768, 768)))
+        place = self.PER_OCTAVE * (hz / self.LOWEST_HZ).log2()
+        return place.unflatten(1, (-1, PARTS)), voiced.unflatten(1, (-1, PARTS))
+
+    def loss(self, logits, place, voiced):
+        """Cross-entropy of logits [B, frames, PARTS, COUNT] with a bump of a quarter tone at the pitch."""
+        wanted = (-((self.names - place[..., None]) ** 2)).softmax(-1)
+        miss = -(wanted * logits.float().log_softmax(-1)).sum(-1)
+        return (miss * voiced).sum() / voiced.sum().clamp(min=1)
 
 
 class Reader(nn.Module):

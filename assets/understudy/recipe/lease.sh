@@ -25,7 +25,10 @@ export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=4
 
 left() { echo $((${1:-$END} - $(date +%s))); }
 on() { gpu=$1 log=$2; shift 2; CUDA_VISIBLE_DEVICES=$gpu python3 "$@" --device $DEVICE > $KEEP/$log.txt 2>&1; }
-perform() { on $LAST perform $HERE/perform.py --plan $KEEP/plan --teacher $KEEP/teacher.safetensors --kokoro $KEEP --out $SPEECH "$@"; }
+perform() { # the teacher may come later: until then the codec captures its graphs
+  while [ ! -f $KEEP/teacher.safetensors ]; do sleep 0.5; done
+  on $LAST perform $HERE/perform.py --plan $KEEP/plan --teacher $KEEP/teacher.safetensors --kokoro $KEEP --out $SPEECH "$@"
+}
 encode() { on $LAST encode $HERE/encode.py --speech $SPEECH --out $KEEP/codes "$@"; }
 learn() { # files of codes to wait for, further options
   while [ $(ls $KEEP/codes/lines*.npz 2>/dev/null | wc -l) -lt $1 ]; do sleep 0.5; done

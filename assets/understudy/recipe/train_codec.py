@@ -4,7 +4,8 @@
 
 First act (--train seconds): everything learns.  Reconstruction is a multi-scale log-mel L1;
 code 0 is asked which phonemes the frame contains (labels come free from the teacher), because it
-is what the language model writes first; a reader of phonemes must understand the result.
+is what the language model writes first, and the first three codes for the pitch; a reader of phonemes
+must understand the result.  With --resume an earlier codec and its codebooks go on from where they were.
 Then the encoder and the codebooks are final: OUT/codes_final appears, and encode.py may
 write codes from OUT/codec.safetensors.  Second act (--then
 seconds): the decoder alone goes on, in smaller steps, against judges of realism (least squares, feature
@@ -27,11 +28,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from codec import Codec
-from judges import PARTS, Judges, LowJudges, MelLoss, Periodicity, PhoneHead, Reader
+from judges import PARTS, PHONES, Judges, LowJudges, MelLoss, NamingHead, Periodicity, PitchNames, Reader
 from teacher import SAMPLES_PER_FRAME
 
 FRAME = 1024
 RATE = 24000
+PITCHED = 3  # codes of a frame that must tell the pitch
 
 
 class Corpus:
@@ -223,6 +225,7 @@ class Lesson:
         batch, device = args.then_batch if frozen else args.batch, args.device
         self.audio = 0.05 * torch.randn(batch, args.frames * FRAME, device=device)
         self.label = torch.zeros(batch, args.frames, PARTS, dtype=torch.long, device=device)
+        self.names = PitchNames(ears["periodicity"]).to(device)
         self.ramp = torch.zeros((), device=device)
         self.periodicity = torch.full((), args.periodicity[0], device=device)
         self.judged, self.fake = min(self.audio.shape[1], args.low_samples), None
@@ -263,20 +266,21 @@ class Lesson:
 
     def forward(self, judged: bool):
         with torch.set_grad_enabled(not self.frozen):
-            semantic, z, codes, commitment, codebook = self.quantised()
-        fake = self.decoded(z)
+            sums, codes, commitment, codebook = self.quantised()
+        fake = self.decoded(sums[-1])
         mel = self.ears["mel"](fake, self.audio)
         understood = self.naming(self.read(fake, True))
         hoarse = self.ears["periodicity"](fake, self.audio)
         loss = self.args.mel * mel + self.periodicity * hoarse + self.args.read * understood
         values = dict(mel=mel, hoarse=hoarse, read=understood)
         if not self.frozen:
-            learnt, phone = (
-                self.naming(self.read(self.audio, False)),
-                self.naming(self.ears["phone"](semantic.float())),
-            )
-            loss = loss + learnt + 0.25 * commitment + codebook + self.args.phone * phone
-            values.update(real=learnt, phone=phone, commitment=commitment)
+            phone = self.naming(self.ears["phone"](sums[0].float()))
+            pitch = self.names.loss(self.ears["pitch"](sums[PITCHED - 1].float()), *self.names(self.audio))
+            loss = loss + 0.25 * commitment + codebook + self.args.phone * phone + self.args.pitch * pitch
+            values.update(phone=phone, pitch=pitch, commitment=commitment)
+            if not self.args.resume:
+                values["real"] = self.naming(self.read(self.audio, False))
+                loss = loss + values["real"]
         if judged:
             real_crop, fake_crop = self.crop(self.audio), self.crop(fake)
             with torch.autocast(**self.rough):
@@ -306,32 +310,39 @@ class Lesson:
     @torch.no_grad()
     def exam(self, audio, label) -> str:
         """On lines set aside: distance of the reconstruction, its hoarseness, phonemes named from code 0
-        alone, and by the reader from the real sound and from the codec's."""
+        alone, and by the reader from the real sound and from the codec's; how often the pitch named from the
+        first three codes, and that of the codec's sound, is within 4 % of the real one."""
         self.codec.eval()
         total = []
         for wave, names in zip(audio.split(len(self.audio)), label.split(len(self.audio)), strict=False):
             with torch.autocast(**self.half):
-                semantic, z, *_ = self.codec.quantizer.quantise(self.codec.encoder(wave[:, None]))
-            fake, known = self.decoded(z), names >= 0
+                sums, *_ = self.codec.quantizer.quantise(self.codec.encoder(wave[:, None]))
+            fake, known, (place, voiced) = self.decoded(sums[-1]), names >= 0, self.names(wave)
+            named = self.ears["pitch"](sums[PITCHED - 1].float()).argmax(-1)
 
             def right(logits, names=names, known=known):
                 return (logits.argmax(-1) == names)[known].float().mean()
+
+            def near(other, place=place, voiced=voiced):
+                return ((other - place).abs() < 1.5)[voiced].float().mean()
 
             total.append(
                 torch.stack(
                     (
                         self.ears["mel"](fake, wave),
                         self.ears["periodicity"](fake, wave),
-                        right(self.ears["phone"](semantic.float())),
+                        right(self.ears["phone"](sums[0].float())),
                         right(self.read(wave, True)),
                         right(self.read(fake, True)),
+                        near(named),
+                        near(self.names(fake)[0]),
                     )
                 )
             )
         self.codec.train()
         text = (
             "mel {:.3f} hoarse {:.3f} phonemes named from code 0 {:.3f}, "
-            "read from the real {:.3f}, from the codec's {:.3f}"
+            "read from the real {:.3f}, from the codec's {:.3f}, pitch named {:.3f}, kept {:.3f}"
         )
         return text.format(*torch.stack(total).mean(0).tolist())
 
@@ -358,11 +369,13 @@ def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
         for m in (codec.quantizer.post_module, codec.quantizer.upsample, codec.decoder)
         for p in m.parameters()
     ]
-    learn = (
-        decoder
-        if frozen
-        else [*codec.parameters(), *ears["phone"].parameters(), *ears["reader"].parameters()]
-    )
+    if frozen:
+        learn = decoder
+    else:
+        learners = [codec, ears["phone"], ears["pitch"]]
+        if not args.resume:  # a reader that reads forgets when its learning rate starts again
+            learners.append(ears["reader"])
+        learn = [p for m in learners for p in m.parameters()]
     codec.requires_grad_(not frozen)
     for p in learn:
         p.requires_grad_(True)
@@ -432,6 +445,8 @@ def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
         audio, label = corpus.crops(batch, args.frames)
         lesson.audio.copy_(audio), lesson.label.copy_(label)
         lesson.ramp.fill_(min(1.0, 0.05 + (step - joined) / 200))
+        begin, end = Periodicity.NEAR
+        ears["periodicity"].near.fill_(math.log(end if frozen else begin + (end - begin) * progress))
         if frozen:
             lesson.periodicity.fill_(args.periodicity[0] * (1 - progress) + args.periodicity[1] * progress)
         judges.requires_grad_(False)
@@ -501,6 +516,7 @@ def parse():
         help="weight at the beginning and at the end of the second act; more: less hoarse, more artefacts",
     )
     add("--phone", type=float, default=8.0)
+    add("--pitch", type=float, default=4.0)
     add("--read", type=float, default=2.0)
     add("--match", type=float, default=2.0)
     add("--beginnings", type=float, default=0.2, help="share of crops that are the beginning of a line")
@@ -539,7 +555,8 @@ def main() -> None:
     torch.manual_seed(1)
     codec = (Codec.load(args.resume) if args.resume else Codec()).to(args.device).train()
     ears = dict(
-        phone=PhoneHead(codec.config["latent_dim"]),
+        phone=NamingHead(codec.config["latent_dim"], PHONES),
+        pitch=NamingHead(codec.config["latent_dim"], PitchNames.COUNT),
         reader=Reader(),
         judges=Judges(),
         low=LowJudges(),
