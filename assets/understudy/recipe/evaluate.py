@@ -1,12 +1,17 @@
 """Measure a checkpoint on a CPU: WER, speaker similarity, obedience, speed, stops.
 
+What is measured are takes of the app's engine, by the checkpoint in DIR: the sound that a listener gets.
+
     python evaluate.py --model DIR --whisper DIR --held-out held_out.json \
                        --references DIR --out DIR [--publish 1]
 
 Writes report.json; with --publish also lines.txt (20 held-out lines) and expected.json: six
-requests with the codes that their seeds give on a CPU (noise function of the specification, 7.1).
+requests with the codes that their seeds give on a CPU.  Its speed is that of whole takes: frames, and seconds
+of sound, a second of all threads together, prompt and codec included (``frames_per_cpu_second``,
+``times_real_time``).
 A folder without a language model: only the codec is measured.  --references is what make_references.py wrote.
-Needs (only for measuring): faster-whisper with Whisper base, resemblyzer, speechmos, librosa.
+Needs the whole repository and (only for measuring) faster-whisper with Whisper base, resemblyzer, speechmos,
+librosa.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +27,13 @@ from pathlib import Path
 import numpy as np
 import soundfile as sf
 import torch
-from codec import Codec
-from model import Runner, Understudy
 
-import prompts as P
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from engine.drama3.codec import Codec
+from engine.engine import Engine
+from engine.models import load_family
+from engine.take import Audio, Character, Reference, Sampling, Spoken, TakeFailed, TakeRequest
 
 
 def normal(text: str) -> str:
@@ -83,37 +92,33 @@ def pitch_of(audio: np.ndarray) -> float:
 
 
 class Stage:
+    """Performs takes by the engine as it is shipped, and counts what they cost. Codes are int64 [codebooks,
+    frames], samples float32 [n].
+
+    ``seconds`` of all threads, prompts and codec included, went into ``frames`` of takes.  ``engine`` is None
+    where the folder holds a codec only."""
+
     def __init__(self, folder: str) -> None:
-        from tokenizers import Tokenizer
-
-        self.codec = Codec.load(folder)
+        self.engine: Engine | None = None
         if (Path(folder) / "config.json").exists():
-            self.model = Understudy.load(folder)
-            self.encode = P.Encoder(Tokenizer.from_file(str(Path(folder) / "tokenizer.json")))
-            self.runner = Runner(self.model)
-        self.seed = 0
-        self.frame = self.codec.frame_samples / self.codec.config["sample_rate"]
-        self.seconds = self.frames = 0.0
-        for module in self.codec.modules():
-            if hasattr(module, "parametrizations"):
-                torch.nn.utils.parametrize.remove_parametrizations(module, "weight")
+            self.engine = Engine(load_family(folder, torch.device("cpu")))
+        self.codec = self.engine.family.codec if self.engine else Codec.load(Path(folder))
+        self.frame = self.codec.hop / self.codec.sample_rate
+        self.seed = self.frames = 0
+        self.seconds = 0.0
 
-    @torch.inference_mode()
     def codes_of(self, audio: np.ndarray) -> np.ndarray:
-        return (
-            self.codec.encode(torch.from_numpy(audio.astype(np.float32))[None])[0].T.numpy().astype(np.int16)
-        )
+        return self.codec.encode(audio).numpy()
 
-    @torch.inference_mode()
     def wave(self, codes: np.ndarray) -> np.ndarray:
-        return self.codec.decode(torch.from_numpy(codes.astype(np.int64)).T[None])[0].numpy()
+        return self.codec.decode(codes).numpy()
 
     def say(
         self,
         text,
         voices=(),
         history=(),
-        character=None,
+        character=("", None),
         scene=None,
         temperature=0.8,
         top_k=30,
@@ -121,17 +126,32 @@ class Stage:
         limit=500,
         seed=None,
     ):
-        segments = P.layout(text, voices, history, character, scene)
-        rows = torch.from_numpy(P.rows(segments, self.encode, self.model.first, self.model.books)).long()
+        """Codes, samples and whether the take ended by itself.  voices, history: (text, codes) pairs;
+        character: (name, description); limit: frames, where the engine's own cap for the text is no lower.
+        A take without a frame is one frame of silence."""
+        name, description = character
+        voice = tuple(Reference(codes, said) for said, codes in voices) or None
         self.seed += 1
-        started = time.process_time()
-        codes, ended = self.runner.take(
-            rows, self.seed if seed is None else seed, temperature, top_k, top_p, limit
+        request = TakeRequest(
+            text,
+            Character(name, voice, description, scene),
+            tuple(Spoken(said, codes) for said, codes in history),
+            Sampling(temperature, top_p, top_k),
+            self.seed if seed is None else seed,
+            limit,
         )
-        self.seconds += time.process_time() - started
-        self.frames += codes.shape[1]
-        codes = codes.T.numpy().astype(np.int16)
-        return codes, self.wave(codes) if len(codes) else np.zeros(1024, np.float32), ended
+        started = time.process_time()
+        try:
+            *events, done = self.engine.perform(request)
+        except TakeFailed as failure:
+            print(failure, flush=True)
+            silence = np.zeros(self.codec.hop, np.float32)
+            return np.zeros((self.codec.num_codebooks, 0), np.int64), silence, True
+        finally:
+            self.seconds += time.process_time() - started
+        self.frames += done.frames
+        pcm = np.concatenate([event.pcm for event in events if isinstance(event, Audio)])
+        return done.codes, pcm.astype(np.float32) / 32767, done.finish_reason == "stop"
 
 
 def decode_speed(stage: Stage, codes: np.ndarray) -> float:
@@ -144,7 +164,7 @@ def decode_speed(stage: Stage, codes: np.ndarray) -> float:
         stage.wave(codes)
         times.append(time.process_time() - started)
     torch.set_num_threads(threads)
-    return float(np.median(times)) / (len(codes) * stage.frame)
+    return float(np.median(times)) / (codes.shape[1] * stage.frame)
 
 
 def publish(stage: Stage, sentences: list[str], clips, out: Path) -> None:
@@ -165,8 +185,8 @@ def publish(stage: Stage, sentences: list[str], clips, out: Path) -> None:
             k: v for k, v in request.items() if k != "text"
         }
         codes, _, ended = stage.say(request["text"], **settings)
-        plain = lambda pairs: [dict(text=t, codes=c.T.tolist()) for t, c in pairs]  # noqa: E731
-        request.update(settings, ended=ended, codes=codes.T.tolist())
+        plain = lambda pairs: [dict(text=t, codes=c.tolist()) for t, c in pairs]  # noqa: E731
+        request.update(settings, ended=ended, codes=codes.tolist())
         request.update({k: plain(request[k]) for k in ("voices", "history") if k in request})
     (out / "expected.json").write_text(json.dumps(requests))
 
@@ -215,7 +235,7 @@ def measure_takes(
         if i < 6:
             sf.write(out / f"{name}{i}.wav", audio, 24000)
         print(
-            f"{name} [{len(codes)}f {'ok' if ended else 'RUN'}] {e}/{n}  {text}  ->  {heard.strip()}",
+            f"{name} [{codes.shape[1]}f {'ok' if ended else 'RUN'}] {e}/{n}  {text}  ->  {heard.strip()}",
             flush=True,
         )
     return dict(
@@ -315,7 +335,6 @@ def main() -> None:
     )
     p.add_argument("--skip", default=""), p.add_argument("--publish", type=int, default=0)
     args = p.parse_args()
-    torch.set_num_threads(2)
     args.out.mkdir(parents=True, exist_ok=True)
     stage, listen = Stage(args.model), Listener(args.whisper)
     sentences = json.loads(Path(args.held_out).read_text())[: args.count]
@@ -330,7 +349,7 @@ def main() -> None:
 
     if "codec" not in args.skip:
         note("codec", measure_codec(stage, listen, clips + lines, args.out))
-    if not hasattr(stage, "model"):
+    if not stage.engine:
         return
     if "plain" not in args.skip:
         pairs = [word_errors(text, listen(audio)) for _, text, audio in lines[: args.count]]

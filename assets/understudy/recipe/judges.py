@@ -273,7 +273,7 @@ class LowJudges(nn.Module):
         )
 
     def low(self, x):
-        """[B, samples] -> [B, samples / 8], without the rounding that judges may do."""
+        """[B, samples] -> [B, (samples - 257) // 8 + 1], without the rounding that judges may do."""
         with torch.autocast(x.device.type, enabled=False):
             return F.conv1d(x.float()[:, None], self.kernel, stride=self.FACTOR)[:, 0]
 

@@ -8,7 +8,7 @@ Module and tensor names are those of the checkpoint, so ``state_dict`` is the fi
     audio_decoder_mtp_shared.*    tower layers that every codebook shares
     audio_decoder_mtp.*           one tower layer and head per residual codebook
 
-``forward`` is the teacher-forced pass used for training; ``Runner`` decodes on a CPU.
+``forward`` is the teacher-forced pass used for training; takes are the app's engine's to perform.
 Attention guidance, the phoneme head and dropout exist during training only.
 """
 
@@ -18,7 +18,6 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import shards
 import torch
 import torch.nn.functional as F
@@ -61,27 +60,13 @@ def rotate_pairs(x, cos, sin):
     )
 
 
-def attend(q, k, v, cache, mask=None):
-    """q [B, T, H, D] against k, v [B, T, K, D], causal; a cache is (keys, values, used)."""
-    if cache is not None:
-        keys, values, used = cache["k"], cache["v"], cache["used"]
-        end = used + k.shape[1]
-        keys[:, used:end], values[:, used:end] = k, v
-        cache["used"] = end
-        k, v = keys[:, :end], values[:, :end]
+def attend(q, k, v):
+    """q [B, T, H, D] against k, v [B, T, K, D], causal."""
     groups = q.shape[2] // k.shape[2]
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     if groups > 1:
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    t, s = q.shape[2], k.shape[2]
-    if t == s:
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    elif t == 1:
-        out = F.scaled_dot_product_attention(q, k, v)
-    else:
-        mask = torch.ones(t, s, dtype=torch.bool, device=q.device).tril(s - t)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    return out.transpose(1, 2)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
 
 
 SPREAD, NEAR = 3.0, 5  # letters: width of the guided bump; what counts as a hit
@@ -122,7 +107,7 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(self.heads * self.dim, hidden, bias=False)
         self.q_norm, self.k_norm = Norm(self.dim, eps), Norm(self.dim, eps)
 
-    def forward(self, x, table, cache=None, spots=None):
+    def forward(self, x, table, spots=None):
         b, t, _ = x.shape
         q, gate = self.q_proj(x).view(b, t, self.heads, 2 * self.dim).chunk(2, -1)
         q = rotate_halves(self.q_norm(q), *table)
@@ -133,7 +118,7 @@ class Attention(nn.Module):
             self.guided = guidance(
                 q[:, :, :n], k.repeat_interleave(self.heads // self.kv, 2)[:, :, :n], spots
             )
-        y = attend(q, k, v, cache)
+        y = attend(q, k, v)
         return self.o_proj((y * torch.sigmoid(gate)).reshape(b, t, -1))
 
 
@@ -184,7 +169,7 @@ def delta_rule(q, k, v, g, beta, chunk: int = 64):
         new = u[:, :, i] - w[:, :, i] @ state
         out.append(q_in[:, :, i] @ state + inner[:, :, i] @ new)
         state = state * fade[:, :, i] + k_out[:, :, i] @ new
-    return torch.cat(out, 2)[:, :, :t], state
+    return torch.cat(out, 2)[:, :, :t]
 
 
 class DeltaNet(nn.Module):
@@ -208,13 +193,10 @@ class DeltaNet(nn.Module):
         self.eps = c["rms_norm_eps"]
         self.out_proj = nn.Linear(self.value, hidden, bias=False)
 
-    def forward(self, x, cache=None):
+    def forward(self, x):
         b, t, _ = x.shape
         mixed = self.in_proj_qkv(x)
-        past = cache["conv"] if cache is not None else mixed.new_zeros(b, self.taps - 1, mixed.shape[-1])
-        seen = torch.cat((past, mixed), 1)
-        if cache is not None:
-            cache["conv"] = seen[:, -(self.taps - 1) :].clone()
+        seen = F.pad(mixed, (0, 0, self.taps - 1, 0))
         weight = self.conv1d.weight[:, 0].to(mixed.dtype)
         mixed = sum(
             seen[:, i : i + t] * weight[:, i] for i in range(self.taps)
@@ -233,19 +215,8 @@ class DeltaNet(nn.Module):
             q, k = q.repeat_interleave(repeat, 2), k.repeat_interleave(repeat, 2)
         beta = self.in_proj_b(x).float().sigmoid()
         g = -self.A_log.float().exp() * F.softplus(self.in_proj_a(x).float() + self.dt_bias.float())
-        if cache is not None and t == 1:
-            q, k, v, g, beta = q[:, 0], k[:, 0], v[:, 0], g[:, 0], beta[:, 0]
-            state = cache["state"] * g.exp()[..., None, None]
-            new = (v - (state * k[..., None]).sum(-2)) * beta[..., None]
-            state = state + k[..., None] * new[..., None, :]
-            cache["state"] = state
-            y = (state * q[..., None]).sum(-2)[:, None]
-        else:
-            with torch.autocast(x.device.type, enabled=False):
-                y, state = delta_rule(*(m.transpose(1, 2) for m in (q, k, v, g, beta)))
-            y = y.transpose(1, 2)
-            if cache is not None:
-                cache["state"] = state  # prompts are run in one piece, from an empty state
+        with torch.autocast(x.device.type, enabled=False):
+            y = delta_rule(*(m.transpose(1, 2) for m in (q, k, v, g, beta))).transpose(1, 2)
         z = self.in_proj_z(x).view(b, t, self.v_heads, self.v_dim)
         y = F.rms_norm(y, (self.v_dim,), self.norm.weight.float(), self.eps) * F.silu(z.float())
         return self.out_proj(y.reshape(b, t, -1).to(x.dtype))
@@ -314,9 +285,9 @@ class Layer(nn.Module):
         self.input_layernorm = Norm(c["hidden_size"], c["rms_norm_eps"])
         self.post_attention_layernorm = Norm(c["hidden_size"], c["rms_norm_eps"])
 
-    def forward(self, x, table, cache=None, spots=None):
+    def forward(self, x, table, spots=None):
         h = self.input_layernorm(x)
-        h = self.self_attn(h, table, cache, spots) if self.full else self.linear_attn(h, cache)
+        h = self.self_attn(h, table, spots) if self.full else self.linear_attn(h)
         x = x + F.dropout(h, self.drop, self.training)
         return x + F.dropout(self.mlp(self.post_attention_layernorm(x)), self.drop, self.training)
 
@@ -335,12 +306,12 @@ class LanguageModel(nn.Module):
         middle = len(full) // 2
         return full[max(0, middle - 1) : middle + 1]
 
-    def forward(self, x, positions, caches=None, spots=None):
+    def forward(self, x, positions, spots=None):
         r = self.c["rope_parameters"]
         table = rope(positions, int(self.c["head_dim"] * r["partial_rotary_factor"]), r["rope_theta"])
         guided = self.guided_layers() if spots is not None else []
         for i, layer in enumerate(self.layers):
-            x = layer(x, table, caches[i] if caches else None, spots if i in guided else None)
+            x = layer(x, table, spots if i in guided else None)
         return self.norm(x)
 
 
@@ -354,13 +325,13 @@ class TowerAttention(nn.Module):
         self.wo = nn.Linear(self.heads * self.dim, c["dim"], bias=False)
         self.q_norm, self.k_norm = Norm(self.dim, c["norm_eps"]), Norm(self.dim, c["norm_eps"])
 
-    def forward(self, x, table, cache=None):
+    def forward(self, x, table):
         b, t, _ = x.shape
         wide, narrow = self.heads * self.dim, self.kv * self.dim
         q, gate, k, v = self.wqkv(x).split((wide, wide, narrow, narrow), -1)
         q = rotate_pairs(self.q_norm(q.view(b, t, self.heads, self.dim)), *table)
         k = rotate_pairs(self.k_norm(k.view(b, t, self.kv, self.dim)), *table)
-        y = attend(q, k, v.view(b, t, self.kv, self.dim), cache).reshape(b, t, -1)
+        y = attend(q, k, v.view(b, t, self.kv, self.dim)).reshape(b, t, -1)
         return self.wo(y * torch.sigmoid(gate))
 
 
@@ -381,8 +352,8 @@ class TowerBlock(nn.Module):
         self.feed_forward = FeedForward(c["dim"], c["intermediate_size"])
         self.attention_norm, self.ffn_norm = Norm(c["dim"], c["norm_eps"]), Norm(c["dim"], c["norm_eps"])
 
-    def forward(self, x, table, cache):
-        x = x + self.attention(self.attention_norm(x), table, cache)
+    def forward(self, x, table):
+        x = x + self.attention(self.attention_norm(x), table)
         return x + self.feed_forward(self.ffn_norm(x))
 
 
@@ -402,7 +373,7 @@ class TowerLayer(nn.Module):
         self.transformer_layer = TowerBlock(c)
         self.final_layernorm = Norm(c["dim"], c["norm_eps"])
 
-    def forward(self, hidden, codes, semantic, extra, table, cache=None):
+    def forward(self, hidden, codes, semantic, extra, table):
         embedding = (self.semantic_embedding if self.shared else self.codebook_embedding)(codes).to(
             hidden.dtype
         )
@@ -410,9 +381,7 @@ class TowerLayer(nn.Module):
         if extra is not None:
             embedding = embedding + extra
         mixed = self.eh_proj(torch.cat((self.enorm(embedding), self.hnorm(hidden)), -1))
-        return self.final_layernorm(
-            self.transformer_layer(F.dropout(mixed, self.drop, self.training), table, cache)
-        )
+        return self.final_layernorm(self.transformer_layer(F.dropout(mixed, self.drop, self.training), table))
 
 
 class Understudy(nn.Module):
@@ -562,145 +531,3 @@ class Understudy(nn.Module):
         model = cls(json.loads((Path(folder) / "config.json").read_text()))
         model.load_state_dict(shards.read(folder, "model"))
         return model.eval()
-
-
-class Runner:
-    """Plain CPU decoding: one prompt, one take."""
-
-    def __init__(self, model: Understudy) -> None:
-        self.m = model.eval()
-
-    def fresh(self, capacity: int):
-        c, a = self.m.config["text_config"], self.m.config["audio_decoder_config"]
-
-        def kv(heads, dim):
-            return dict(
-                k=torch.zeros(1, capacity, heads, dim), v=torch.zeros(1, capacity, heads, dim), used=0
-            )
-
-        backbone = [
-            kv(c["num_key_value_heads"], c["head_dim"])
-            if kind == "full_attention"
-            else dict(
-                conv=torch.zeros(
-                    1,
-                    c["linear_conv_kernel_dim"] - 1,
-                    2 * c["linear_num_key_heads"] * c["linear_key_head_dim"]
-                    + c["linear_num_value_heads"] * c["linear_value_head_dim"],
-                ),
-                state=None,
-            )
-            for kind in c["layer_types"]
-        ]
-        tower = [
-            kv(a["n_local_heads"], a["head_dim"])
-            for _ in range(a["shared_enrichment_layers"] + a["num_codebooks"] - 1)
-        ]
-        return backbone, tower
-
-    def tower(self, hidden, codes, semantic, extra, table, caches, sample=None):
-        m, h, at = self.m, hidden, 0
-        for i, layer in enumerate(m.audio_decoder_mtp_shared.layers):
-            h = layer(h, codes[0], semantic, extra if i == 0 else None, table, caches[at])
-            at += 1
-        out = [codes[0]]
-        for i, (layer, head) in enumerate(
-            zip(m.audio_decoder_mtp.layers, m.audio_decoder_mtp.heads, strict=False)
-        ):
-            h = layer(h, out[-1], semantic, None, table, caches[at])
-            at += 1
-            out.append(codes[i + 1] if sample is None else sample(head(h[:, -1]))[None])
-        return out
-
-    @torch.inference_mode()
-    def take(self, rows, seed=0, temperature=1.0, top_k=30, top_p=0.9, limit=600, piece=0):
-        """rows [T, 1 + books] -> codes [books, frames], whether the take ended by itself."""
-        m = self.m
-        assert m.eos < m.first  # so that the end comes first among the candidates
-        backbone, tower = self.fresh(len(rows) + limit + 1)
-        rows = rows[None]
-        positions = torch.arange(rows.shape[1])
-        hidden = m.model.language_model(m.embed(rows), positions, backbone)
-        if rows.shape[1] > 1:
-            following = rows[:, 1:]
-            self.tower(
-                hidden[:, :-1],
-                [following[..., 1 + i] for i in range(m.books)],
-                m.is_semantic(following[..., 0]),
-                m.extra(rows[:, :-1]),
-                m.tower_table(positions[:-1]),
-                tower,
-            )
-        hidden = hidden[:, -1:]
-        head = torch.cat((m.lm_head.weight[m.eos][None], m.lm_head.weight[m.first : m.last + 1]))
-        frames, row = [], rows[:, -1:]
-        window = ([-1] * 16 + rows[0, :, 0].tolist())[-16:]
-        for step in range(limit):
-            logits = hidden[:, -1] @ head.T
-            chance = noise(seed, step, piece, m.books + 1, m.size + 1)
-            main = draw(logits, chance[0], temperature, top_k, top_p, True)
-            if main and main - 1 + m.first in window:
-                main = draw(logits, chance[1], 1.0, 30, 0.95, True)
-            c0 = torch.tensor([[max(main - 1, 0)]])
-            position = torch.tensor([rows.shape[1] - 1 + step])
-            turn = iter(chance[2:, :-1])
-            codes = self.tower(
-                hidden,
-                [c0],
-                torch.tensor([[main > 0]]),
-                m.extra(row),
-                m.tower_table(position),
-                tower,
-                lambda logits, turn=turn: torch.tensor(
-                    [draw(logits, next(turn), temperature, min(top_k, 30), top_p, False)]
-                ),
-            )
-            if main == 0:
-                return torch.cat(frames, 1) if frames else torch.zeros(m.books, 0, dtype=torch.long), True
-            frame = torch.cat([c.reshape(1, 1) for c in codes])
-            frames.append(frame)
-            window = [*window[1:], main - 1 + m.first]
-            row = torch.cat((frame[:1] + m.first, frame)).T[None]
-            hidden = m.model.language_model(m.embed(row), position + 1, backbone)
-        return torch.cat(frames, 1), False
-
-
-def philox(counter, key):
-    """Philox4x32-10; counter: four uint64 arrays holding 32-bit words, key: two words."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
-    low = np.uint64(0xFFFFFFFF)
-    for _ in range(10):
-        a, b = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
-        c0, c1, c2, c3 = (
-            (b >> np.uint64(32)) ^ c1 ^ np.uint64(k0),
-            b & low,
-            (a >> np.uint64(32)) ^ c3 ^ np.uint64(k1),
-            a & low,
-        )
-        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return c0, c1, c2, c3
-
-
-def noise(seed, frame, piece, draws, count):
-    """Exponential noise [draws, count] of one frame: what a seed means, on every device."""
-    blocks = -(-count // 4)
-    which = np.repeat(np.arange(draws, dtype=np.uint64), blocks)
-    full = lambda v: np.full(len(which), v, np.uint64)  # noqa: E731
-    words = philox(
-        (np.tile(np.arange(blocks, dtype=np.uint64), draws), full(frame), which, full(piece)),
-        (seed & 0xFFFFFFFF, seed >> 32),
-    )
-    u = ((np.stack(words, 1) >> np.uint64(9)).astype(np.float32) + np.float32(0.5)) * np.float32(2**-23)
-    return -torch.from_numpy(u.reshape(draws, -1)[:, :count]).log()
-
-
-def draw(logits, chance, temperature, top_k, top_p, keep_crossing):
-    p = (logits.float().reshape(-1) / max(temperature, 1e-5)).softmax(-1)
-    value, index = p.sort(descending=True, stable=True)
-    mass = value.cumsum(-1)
-    if keep_crossing:
-        mass = torch.cat((mass.new_zeros(1), mass[:-1]))
-    keep = (mass <= top_p) & (torch.arange(len(p)) < top_k)
-    keep[0] = True
-    return int(index[torch.where(keep, value / chance[index], -1.0).argmax()])

@@ -14,6 +14,7 @@ import random
 import time
 from pathlib import Path
 
+import layouts as P
 import numpy as np
 import torch
 import torch.multiprocessing as mp
@@ -21,8 +22,6 @@ from encode import unpack10
 from model import Understudy
 from muon import Muon
 from perform import Plan
-
-import prompts as P
 
 FRAME, SLOT = 1024, 600  # samples in a codec frame, in one of the teacher's 40 Hz frames
 
