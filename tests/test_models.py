@@ -9,12 +9,14 @@ import shutil
 from types import SimpleNamespace
 
 import huggingface_hub
+import numpy as np
 import pytest
 import torch
 from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
 
 from engine import models
-from engine.take import RequestError
+from engine.take import Character, Reference, RequestError
+from engine.voice_file import character_of, saved_voice
 
 
 @pytest.fixture
@@ -36,8 +38,46 @@ def refusal(kind):
 
 def test_a_folder_is_loaded_by_the_model_type_of_its_config(drama3_tiny):
     family = models.load_family(str(drama3_tiny / "checkpoint"))
-    assert (family.name, family.revision) == ("checkpoint", "local")
+    assert (family.name, family.revision) == ("checkpoint", models.fingerprint(drama3_tiny / "checkpoint"))
     assert family.sample_rate == 44_100
+
+
+def test_weights_have_a_fingerprint_wherever_they_lie_and_other_weights_have_another(drama3_tiny, tmp_path):
+    mine = models.fingerprint(drama3_tiny / "checkpoint")
+    copy = tmp_path / "copy"
+    shutil.copytree(drama3_tiny / "checkpoint", copy)
+    (copy / "NOTES.json").write_text("{}")
+    assert models.fingerprint(copy) == mine
+    assert len(mine) == 12
+    for name in ("model.safetensors", "codec.pth"):
+        weights = (copy / name).read_bytes()
+        for place in (0, len(weights) // 2 + 7, len(weights) - len(weights) // 16 + 7):
+            (copy / name).write_bytes(weights[:place] + bytes([weights[place] ^ 1]) + weights[place + 1 :])
+            assert models.fingerprint(copy) != mine
+        (copy / name).write_bytes(weights + b"\0")
+        assert models.fingerprint(copy) != mine
+        (copy / name).write_bytes(weights)
+    assert models.fingerprint(copy) == mine
+
+
+def test_a_voice_of_other_weights_of_the_same_name_is_refused(drama3_tiny, tmp_path):
+    """A voice saved with one codec is noise in another; both were called understudy, embedded, once."""
+    shutil.copytree(drama3_tiny / "checkpoint", tmp_path / "checkpoint")
+    old, new = (models.load_family(str(each / "checkpoint")) for each in (drama3_tiny, tmp_path))
+    character = Character("Mara", (Reference(np.zeros((old.num_codebooks, 5), np.int64), "Words."),))
+    voice = saved_voice("Mara", character, old)
+    assert character_of(voice, new, "Mara").voice[0].transcript == "Words."
+    codec = tmp_path / "checkpoint" / "codec.pth"
+    tensors = torch.load(codec, weights_only=True)
+    torch.save({name: 1.01 * tensor for name, tensor in tensors.items()}, codec)
+    with pytest.raises(RequestError, match="clone it again"):
+        character_of(voice, models.load_family(str(tmp_path / "checkpoint")), "Mara")
+
+
+def test_weights_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "model.safetensors").mkdir()
+    with pytest.raises(RequestError, match="can't be read"):
+        models.load_family(str(tmp_path))
 
 
 def test_a_named_model_wins_over_every_default(monkeypatch):
