@@ -21,7 +21,7 @@ from engine.take import Character, Reference, Sampling, Spoken
 RECIPE = UNDERSTUDY / "recipe"
 MODULES = (
     *("codec", "encode", "evaluate", "judges", "layouts", "model", "muon", "perform", "shards"),
-    *("train_codec", "train_lm"),
+    *("teacher", "train_codec", "train_lm"),
 )
 
 

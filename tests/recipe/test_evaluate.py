@@ -107,6 +107,7 @@ def test_a_codec_without_a_language_model_is_measured(recipe, codec_alone, tmp_p
     (clips / "a.json").write_text(json.dumps(dict(voice="a", text="Two words.")))
     monkeypatch.setattr(recipe.evaluate, "Listener", lambda folder: lambda audio: "two birds")
     monkeypatch.setattr(recipe.evaluate, "mos", lambda takes: float(len(takes)))
+    monkeypatch.setattr(recipe.evaluate, "measure_pitch", lambda clips, again: [clips[0].size, again[0].size])
     held_out = Path(recipe.evaluate.__file__).with_name("held_out.json")
     out, references = tmp_path / "out", clips.parent
     options = dict(model=codec_alone, whisper="", references=references, out=out) | {"held-out": held_out}
@@ -117,5 +118,18 @@ def test_a_codec_without_a_language_model_is_measured(recipe, codec_alone, tmp_p
     assert report.keys() == {"temperature", "top_p", "codec"}
     assert 0 < report["codec"].pop("decode_rtf") < 10
     wanted = dict(clips=1, words=2, wer=0.5, teacher_wer=0.5, dnsmos=1.0, teacher_dnsmos=1.0)
+    wanted["pitch"] = [24_000, 24 * 1024]
     assert report["codec"] == wanted
     assert len(sf.read(out / "codec0.wav")[0]) == 24 * 1024
+
+
+def test_the_melody_is_compared_where_a_voice_is_heard_before_and_after(recipe, monkeypatch):
+    monkeypatch.setattr(recipe.evaluate, "melody_of", lambda melody: melody)
+    before = np.array([100.0, 110.0, np.nan, 120.0, 130.0])
+    after = np.array([100 * 2 ** (0.5 / 12), np.nan, 90.0, 120 / 2 ** (2 / 12), 130.0, 140.0])
+    got = recipe.evaluate.measure_pitch([before], [after])
+    kept = [0, 3, 4]
+    assert got["semitones_off"] == pytest.approx(0.5)
+    assert got["within_a_semitone"] == pytest.approx(2 / 3)
+    assert got["voice_still_heard"] == pytest.approx(3 / 4)
+    assert got["correlation_in_a_line"] == pytest.approx(np.corrcoef(before[kept], after[kept])[0, 1])

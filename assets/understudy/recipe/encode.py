@@ -4,9 +4,9 @@
 
 Waits for DIR/codes_final, then writes CODES/codesNNN.bin (10 bits a code, frame after frame) and
 CODES/linesNNN.npz (line, frames, pitch, heard, trim, span) for every SPEECH/NNN.pt until SPEECH/finished is
-there.  ``pitch`` is the teacher's, ``heard`` that of what the codec makes of the codes: they tell the pitch
-so roughly that within a gender the two agree little (correlation 0.45 for men, 0.55 for women), and who is
-promised a deep voice hears the codec.
+there.  ``pitch`` is the teacher's, ``heard`` that of what the codec makes of the codes: who is promised a
+deep voice hears the codec, and a codec that wasn't asked for the pitch kept it so badly that within a gender
+the two correlated by half.
 """
 
 from __future__ import annotations

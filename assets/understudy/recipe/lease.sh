@@ -2,9 +2,10 @@
 # Work of one lease of a GPU machine; start it in the background (setsid) and look in with short calls:
 #
 #   sh lease.sh KEEP first   from nothing: the teacher performs, the codec learns, then the language model;
-#                            the codec has the first GPU, everything else the last
+#                            the codec has the first GPU, everything else the last. With --resume KEEP/resume in
+#                            CODEC_OPTIONS and LM_OPTIONS both begin with what is there
 #   sh lease.sh KEEP on      from KEEP/resume: the teacher performs lines that KEEP/known lacks, the language
-#                            model goes on on the last GPU
+#                            model goes on on the last GPU; the teacher has the first
 #   sh lease.sh KEEP tune    from KEEP/resume: the decoder goes on on the first GPU, as soon as the teacher has
 #                            performed its first file
 #   sh lease.sh KEEP both    `on` and `tune` at once; the language model ends after LM_SECONDS
@@ -27,7 +28,7 @@ left() { echo $((${1:-$END} - $(date +%s))); }
 on() { gpu=$1 log=$2; shift 2; CUDA_VISIBLE_DEVICES=$gpu python3 "$@" --device $DEVICE > $KEEP/$log.txt 2>&1; }
 perform() { # the teacher may come later: until then the codec captures its graphs
   while [ ! -f $KEEP/teacher.safetensors ]; do sleep 0.5; done
-  on $LAST perform $HERE/perform.py --plan $KEEP/plan --teacher $KEEP/teacher.safetensors --kokoro $KEEP --out $SPEECH "$@"
+  on ${TEACHER:-$LAST} perform $HERE/perform.py --plan $KEEP/plan --teacher $KEEP/teacher.safetensors --kokoro $KEEP --out $SPEECH "$@"
 }
 encode() { on $LAST encode $HERE/encode.py --speech $SPEECH --out $KEEP/codes "$@"; }
 learn() { # files of codes to wait for, further options
@@ -54,6 +55,7 @@ first)
 on | tune | both)
   mkdir -p $KEEP/out $KEEP/known
   touch $KEEP/resume/codes_final
+  [ $2 != on ] || TEACHER=0
   perform --seconds ${GEN:-400} --hours ${HOURS:-26} --skip $KEEP/known &
   [ $2 = on ] || tune &
   [ $2 = tune ] && wait && exit

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 SAMPLE_RATE = 24000
 SAMPLES_PER_FRAME = 600
+SPACE = 16  # in the teacher's alphabet
 CONFIG = dict(
     n_token=178,
     hidden_dim=512,
@@ -190,9 +191,14 @@ class Teacher(torch.nn.Module):
         """tokens [B, T] (0-padded, 0 at both ends), style [B, 256], speed [B], pitch factor [B].
 
         Returns audio [B, samples] and the valid samples per item; ``self.f0``,
-        ``self.spoken`` and ``self.duration`` keep the pitch curve (80 Hz), the phoneme of each
-        40 Hz frame and the 40 Hz frames of each phoneme."""
+        ``self.spoken`` and ``self.duration`` [B, T] keep the pitch curve (80 Hz), the phoneme of each
+        40 Hz frame and the 40 Hz frames of each token.
+
+        An unstressed first sound right behind the 0 is swallowed ("I insist" becomes "insist"): a space goes
+        between the two, and counts as part of the 0."""
         device = tokens.device
+        start, space, lengths = tokens[:, :1], tokens.new_full((len(tokens), 1), SPACE), lengths + 1
+        named, tokens = (torch.cat((start, each, tokens[:, 1:]), 1) for each in (start, space))
         timbre, prosody = style[:, :128], style[:, 128:]
         pad = torch.arange(tokens.shape[1], device=device)[None] >= lengths[:, None]
         with torch.autocast(device.type, dtype=torch.float16, enabled=half):
@@ -202,7 +208,7 @@ class Teacher(torch.nn.Module):
         x = _packed(self.predictor.lstm, d, lengths)
         duration = torch.sigmoid(self.predictor.duration_proj(x)).sum(-1) / speed[:, None]
         duration = duration.round().clamp(min=1).long().masked_fill(pad, 0)
-        self.duration = duration
+        self.duration = torch.cat((duration[:, :1] + duration[:, 1:2], duration[:, 2:]), 1)
         frames = duration.sum(-1)
         longest = int(frames.max())
         ends = duration.cumsum(-1)
@@ -227,7 +233,7 @@ class Teacher(torch.nn.Module):
         if pitch is not None:
             curves[0] = curves[0] * pitch[:, None]
         self.f0 = curves[0]
-        self.spoken = torch.gather(tokens, 1, index) * frame_mask[:, 0]
+        self.spoken = torch.gather(named, 1, index) * frame_mask[:, 0]
         with torch.autocast(device.type, dtype=torch.float16, enabled=half):
             audio = self.decoder(asr, curves[0], curves[1], timbre)
         return audio.float().reshape(len(tokens), -1), frames * SAMPLES_PER_FRAME
