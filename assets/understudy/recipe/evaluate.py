@@ -3,13 +3,14 @@
 What is measured are takes of the app's engine, by the checkpoint in DIR: the sound that a listener gets.
 
     python evaluate.py --model DIR --whisper DIR --held-out held_out.json \
-                       --references DIR --out DIR [--publish 1]
+                       --references DIR --out DIR [--real DIR] [--publish 1]
 
 Writes report.json; with --publish also lines.txt (20 held-out lines) and expected.json: six
 requests with the codes that their seeds give on a CPU.  Its speed is that of whole takes: frames, and seconds
 of sound, a second of all threads together, prompt and codec included (``frames_per_cpu_second``,
 ``times_real_time``).
-A folder without a language model: only the codec is measured.  --references is what make_references.py wrote.
+A folder without a language model: only the codec is measured.  --references is what make_references.py wrote;
+--real a folder of clips of living people in the same form (NAME.wav, 24 kHz; NAME.json: voice, text).
 Needs the whole repository and (only for measuring) faster-whisper with Whisper base, resemblyzer, speechmos,
 librosa.
 """
@@ -83,12 +84,26 @@ def word_errors(said: str, heard: str) -> tuple[int, int]:
     return row[-1], len(a)
 
 
-def pitch_of(audio: np.ndarray) -> float:
-    """Median F0 in Hz over pYIN's voiced frames; NaN, which obeys nothing, where it hears no voice."""
+def melody_of(audio: np.ndarray) -> np.ndarray:
+    """F0 in Hz every 20 ms by pYIN, NaN where it hears no voice."""
     import librosa
 
     f0, voiced, _ = librosa.pyin(audio, fmin=60, fmax=400, sr=24000, frame_length=2048, hop_length=480)
-    return float(np.median(f0[voiced])) if voiced.mean() > 0.1 else float("nan")
+    return np.where(voiced, f0, np.nan)
+
+
+def pitch_of(audio: np.ndarray) -> float:
+    """Median F0 in Hz; NaN, which obeys nothing, where hardly a voice is heard."""
+    f0 = melody_of(audio)
+    return float(np.nanmedian(f0)) if np.isfinite(f0).mean() > 0.1 else float("nan")
+
+
+def embedder() -> Callable[[np.ndarray], np.ndarray]:
+    """Resemblyzer's place of a voice, a unit vector."""
+    from resemblyzer import VoiceEncoder, preprocess_wav
+
+    encoder = VoiceEncoder("cpu", verbose=False)
+    return lambda audio: encoder.embed_utterance(preprocess_wav(audio, source_sr=24000))
 
 
 class Stage:
@@ -216,6 +231,24 @@ def measure_codec(stage: Stage, listen: Listener, clips, out: Path) -> dict:
         dnsmos=mos(again[:20]),
         teacher_dnsmos=mos([audio for _, _, audio in clips[:20]]),
         decode_rtf=decode_speed(stage, stage.codes_of(clips[0][2])),
+        pitch=measure_pitch([audio for _, _, audio in clips[:24]], again[:24]),
+    )
+
+
+def measure_pitch(clips: list[np.ndarray], again: list[np.ndarray]) -> dict:
+    """How well the codec keeps the melody, where pYIN hears a voice before and after."""
+    apart, kept, alike = [], [], []
+    for clip, through in zip(clips, again, strict=True):
+        before, after = melody_of(clip), melody_of(through[: len(clip)])
+        both = np.isfinite(before) & np.isfinite(after)
+        apart.append(12 * np.abs(np.log2(after[both] / before[both])))
+        kept.append(both.sum() / np.isfinite(before).sum())
+        alike.append(np.corrcoef(before[both], after[both])[0, 1])
+    return dict(
+        semitones_off=float(np.median(np.concatenate(apart))),
+        within_a_semitone=float((np.concatenate(apart) < 1).mean()),
+        voice_still_heard=float(np.mean(kept)),
+        correlation_in_a_line=float(np.mean(alike)),
     )
 
 
@@ -247,10 +280,7 @@ def measure_voices(takes: list[np.ndarray], owners: list[str], clips) -> dict:
     """Resemblyzer: is a cloned take nearer to its own speaker's other clip than to the other speakers'?
 
     Pitch: do takes of the lowest and the highest voice lie near that voice's clip?"""
-    from resemblyzer import VoiceEncoder, preprocess_wav
-
-    encoder = VoiceEncoder("cpu", verbose=False)
-    place = lambda a: encoder.embed_utterance(preprocess_wav(a, source_sr=24000))  # noqa: E731
+    place = embedder()
     first, second = ({voice: audio for voice, _, audio in part} for part in (clips[0::2], clips[1::2]))
     centre = {v: place(a) for v, a in second.items()}
     above = nearest = 0
@@ -274,6 +304,28 @@ def measure_voices(takes: list[np.ndarray], owners: list[str], clips) -> dict:
         teacher_own=float(np.mean([place(first[v]) @ centre[v] for v in centre])),
         pitch_ratio={v: float(r) for v, r in ends.items()},
     )
+
+
+def measure_real(
+    stage: Stage, say: Callable, listen: Listener, sentences: list[str], clips, out: Path
+) -> dict:
+    """Six takes after each clip of a living person: words, pitch against the clip's, similarity to it and to
+    the other clips."""
+    place, report = embedder(), {}
+    centre = {voice: place(audio) for voice, _, audio in clips}
+    for voice, text, audio in clips:
+        options = dict(voices=[(text, stage.codes_of(audio))])
+        figures, takes = measure_takes(
+            say, listen, f"real_{voice}", [(s, options) for s in sentences[:6]], out
+        )
+        like = [{v: float(place(take) @ c) for v, c in centre.items()} for take in takes]
+        report[voice] = figures | dict(
+            clip_s=len(audio) / 24000,
+            own=float(np.mean([each[voice] for each in like])),
+            others=float(np.mean([x for each in like for v, x in each.items() if v != voice])),
+            pitch_ratio=float(np.nanmedian([pitch_of(take) for take in takes]) / pitch_of(audio)),
+        )
+    return report
 
 
 def measure_described(say: Callable, sentences: list[str], out: Path, count: int) -> dict:
@@ -309,7 +361,11 @@ def measure_described(say: Callable, sentences: list[str], out: Path, count: int
         pitch={
             p: float(np.nanmean([v for (q, _, _), v in pitch.items() if q == p])) for p in ("man", "woman")
         },
-        pitch_of={t: mean(pitch, t) for t in (", deep voice", ", high voice")},
+        pitch_of={
+            p + t: float(np.nanmedian([pitch[p, t, i] for i in range(count)]))
+            for p in ("man", "woman")
+            for t in (", deep voice", ", high voice")
+        },
         characters_per_second={t: mean(pace, t) for t in (", speaks slowly", ", speaks quickly")},
     )
 
@@ -327,12 +383,13 @@ def main() -> None:
     )
     (
         p.add_argument("--count", type=int, default=50),
-        p.add_argument("--described", type=int, default=4, help="takes a description"),
+        p.add_argument("--described", type=int, default=12, help="takes a description"),
     )
     (
         p.add_argument("--temperature", type=float, default=0.8),
         p.add_argument("--top-p", type=float, default=0.9),
     )
+    p.add_argument("--real", type=Path, help="clips of living people")
     p.add_argument("--skip", default=""), p.add_argument("--publish", type=int, default=0)
     args = p.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -366,6 +423,8 @@ def main() -> None:
         note("voices", measure_voices(takes, [voice for voice, _, _ in owners], clips))
     if "described" not in args.skip:
         note("described", measure_described(say, sentences, args.out, args.described))
+    if args.real:
+        note("real", measure_real(stage, say, listen, sentences, clips_of(args.real), args.out))
     if args.publish:
         publish(stage, sentences, clips, args.out)
     note("frames_per_cpu_second", stage.frames / max(stage.seconds, 1e-9))
