@@ -13,7 +13,7 @@ import torch
 from engine.drama3.family import Drama3Family
 from engine.engine import Engine
 from engine.family import Piece
-from engine.models import load_family
+from engine.models import fingerprint, load_family
 from engine.take import Character, Reference, RequestError, Sampling, Spoken, TakeRequest
 from prompts.text import PromptError
 
@@ -65,7 +65,7 @@ def test_another_context_length_moves_the_limits(folder):
 def test_the_loader_by_name_gives_the_same_family(folder):
     family = load_family(str(folder), torch.device("cpu"))
     assert isinstance(family, Drama3Family)
-    assert (family.name, family.revision) == ("mine", "local")
+    assert (family.name, family.revision) == ("mine", fingerprint(folder))
 
 
 @pytest.mark.parametrize(
