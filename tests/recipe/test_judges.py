@@ -55,7 +55,7 @@ def test_the_nearer_a_pitch_has_to_be_the_more_a_wrong_one_costs(recipe):
     assert recipe.judges.Periodicity(RATE).near == pytest.approx(wide)
 
 
-@pytest.mark.parametrize("hz", [80, 190, 300])
+@pytest.mark.parametrize("hz", [80, 190, 300, 350])
 def test_a_voice_has_a_pitch_and_silence_and_noise_have_none(recipe, hz):
     sound = torch.cat((voice(hz), torch.zeros(RATE // 2), noise(seconds=0.5)))
     pitch, voiced = recipe.judges.Periodicity(RATE).pitch(sound[None])
@@ -97,7 +97,7 @@ def test_naming_the_pitch_costs_nothing_but_the_width_of_the_bump_and_silence_co
     assert float(names.loss(wrong, place, voiced & False)) == 0.0
 
 
-@pytest.mark.parametrize("hz", [70, 140, 200, 300, 450])
+@pytest.mark.parametrize("hz", [70, 140, 200, 300, 350, 450])
 def test_the_highest_peak_tells_the_pitch_and_is_near_one_whatever_that_is(recipe, hz):
     listen = recipe.judges.Periodicity(RATE)
     curve, _ = listen.curves(voice(hz)[None], 2048)

@@ -244,6 +244,17 @@ def test_a_batch_asks_for_every_row_that_is_heard_and_for_no_other(recipe, lines
     np.testing.assert_array_equal(blurred, rows)
 
 
+def test_of_a_batch_full_of_speech_some_rows_are_asked_for_and_of_twins_all(recipe, builder):
+    rows = np.full((40, 1 + BOOKS), builder.first, np.int16)
+    none = np.full(40, -1, np.int16)
+    for share, wanted in ((0.75, 60), (1.0, 78)):
+        _, where, count, *_ = builder.batch(
+            [(rows, none, none)] * 2, 40, np.random.default_rng(0), share=share
+        )
+        assert count == wanted
+        assert len(set(where[:count].tolist())) == wanted
+
+
 def test_the_last_take_alone_can_be_asked_for(recipe, lines, builder):
     chosen = next(rest for _, *rest in examples(recipe, lines) if len(rest[1]) > 2)
     item = builder.item(*chosen)

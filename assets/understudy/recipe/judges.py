@@ -106,8 +106,9 @@ class Periodicity(nn.Module):
         return curve, energy / n
 
     def best(self, curve):
-        """Place of the highest peak in the whole band [B, 1, frames, 1]; of equal ones, the shortest lag."""
-        return (curve[:, :1].detach() - 5e-5 * self.lags).argmax(-1, keepdim=True)
+        """Place of the highest peak in the whole band [B, 1, frames, 1]; of nearly equal ones, the shortest
+        lag, because twice the period of a high voice may lie nearer to a whole number."""
+        return (curve[:, :1].detach() - 2e-4 * self.lags).argmax(-1, keepdim=True)
 
     @torch.no_grad()
     def pitch(self, x):

@@ -218,7 +218,8 @@ class Builder:
         true, (rows, spots, phones) = (self.item(*example) for example in found)
         return true, (rows, np.full_like(spots, -1), np.full_like(phones, -1))
 
-    def batch(self, items, width, rng, blur=0.0, last_only=False):
+    def batch(self, items, width, rng, blur=0.0, last_only=False, share=0.75):
+        """``share`` of the rows may be asked for; of more, that many at random, which twins can't have."""
         size = len(items)
         rows = np.zeros((size, width, 1 + self.books), np.int16)
         rows[..., 0] = self.pad
@@ -233,7 +234,7 @@ class Builder:
                 gaps = np.flatnonzero(~line[: np.flatnonzero(line)[-1]])
                 line[: gaps[-1] + 1] = False
         where = np.flatnonzero(heard)
-        room = max(1, int(0.75 * size * width))
+        room = max(1, int(share * size * width))
         if len(where) > room:
             where = np.sort(rng.permutation(where)[:room])
         padded = np.zeros(room, np.int32)
@@ -290,8 +291,8 @@ class Batches:
             group.append(items)
             if len(group) * len(items) >= max(1, self.tokens // width) - paired:
                 ordered = [item for side in zip(*group, strict=True) for item in side]  # all true ones first
-                blur = 0.0 if paired else self.blur
-                self.q.put((self.builder.batch(ordered, width, rng_np, blur), paired))
+                how = dict(share=1.0) if paired else dict(blur=self.blur)
+                self.q.put((self.builder.batch(ordered, width, rng_np, **how), paired))
                 group.clear()
 
     def stop(self) -> None:
@@ -305,7 +306,7 @@ def told_exam(builder, sessions, tokens: int):
     while sum(len(true[0]) for true, _ in pairs) < tokens:
         pairs.append(builder.pair(rng, sessions))
     items = [item for side in zip(*pairs, strict=True) for item in side]
-    return builder.batch(items, max(len(i[0]) for i in items), np.random.default_rng(7))
+    return builder.batch(items, max(len(i[0]) for i in items), np.random.default_rng(7), share=1.0)
 
 
 def exam(builder, sessions, count: int, tokens: int):
