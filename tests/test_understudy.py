@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 from engine.engine import Engine
-from engine.models import UNDERSTUDY, default_model, load_family
-from engine.take import Audio, Character, Done, Reference, Sampling, Spoken, TakeRequest
+from engine.models import default_model, load_family
+from engine.take import Audio, Done, TakeRequest
+from tests.published import EXACT_FRAMES, EXPECTED, request_of
 
-EXPECTED = json.loads((UNDERSTUDY / "expected.json").read_text(encoding="utf-8"))
-EXACT_FRAMES, EQUAL_SHARE = 20, 0.95  # rounding of another CPU may turn one late draw, and what follows it
+EQUAL_SHARE = 0.95
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
     return Engine(load_family("understudy"))
-
-
-def request_of(case: dict) -> TakeRequest:
-    name, description = case.get("character", ("", None))
-    voice = tuple(Reference(np.array(each["codes"]), each["text"]) for each in case.get("voices", ()))
-    return TakeRequest(
-        case["text"],
-        Character(name, voice or None, description, case.get("scene")),
-        tuple(Spoken(each["text"], np.array(each["codes"])) for each in case.get("history", ())),
-        Sampling(case["temperature"], case["top_p"], case["top_k"]),
-        case["seed"],
-        case["limit"],
-    )
 
 
 def perform(engine: Engine, request: TakeRequest) -> tuple[np.ndarray, Done]:

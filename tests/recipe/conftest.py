@@ -4,19 +4,17 @@ embedded checkpoint as both sides read it; its published takes as rows."""
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
 from engine.family import Piece
 from engine.models import UNDERSTUDY, load_family
-from engine.take import Character, Reference, Sampling, Spoken
+from tests.published import EXPECTED, request_of
 
 RECIPE = UNDERSTUDY / "recipe"
 MODULES = (
@@ -54,7 +52,7 @@ def understudy(recipe):
 @pytest.fixture(scope="session")
 def expected() -> list[dict]:
     """The published takes: plain, plain, voice, voice and history, described, described with a scene."""
-    return json.loads((UNDERSTUDY / "expected.json").read_text(encoding="utf-8"))
+    return EXPECTED
 
 
 @pytest.fixture(scope="session")
@@ -62,11 +60,8 @@ def prompt_of(family) -> Callable[..., torch.Tensor]:
     """The engine's prompt rows [rows, 1 + codebooks] int64 of a published take."""
 
     def prompt(case: dict) -> torch.Tensor:
-        name, description = case.get("character", ("", None))
-        voice = tuple(Reference(np.array(v["codes"]), v["text"]) for v in case.get("voices", ())) or None
-        history = tuple(Spoken(turn["text"], np.array(turn["codes"])) for turn in case.get("history", ()))
-        character = Character(name, voice, description, case.get("scene"))
-        piece = Piece(case["text"], 0, character, history, Sampling(), case["seed"], case["limit"])
+        r = request_of(case)
+        piece = Piece(r.text, 0, r.character, r.history, r.sampling, r.seed, r.max_frames)
         return torch.from_numpy(family.prompt(piece).rows)
 
     return prompt

@@ -14,8 +14,7 @@ import soundfile as sf
 
 from engine.models import UNDERSTUDY
 from engine.take import Sampling, TakeFailed
-
-EXACT_FRAMES = 20  # rounding of another CPU may turn one late draw, and what follows it
+from tests.published import EXACT_FRAMES
 
 
 @pytest.fixture
@@ -133,3 +132,17 @@ def test_the_melody_is_compared_where_a_voice_is_heard_before_and_after(recipe, 
     assert got["within_a_semitone"] == pytest.approx(2 / 3)
     assert got["voice_still_heard"] == pytest.approx(3 / 4)
     assert got["correlation_in_a_line"] == pytest.approx(np.corrcoef(before[kept], after[kept])[0, 1])
+
+
+def test_a_take_is_near_its_own_voice_or_not_whatever_the_order_of_voices(recipe, monkeypatch):
+    monkeypatch.setattr(recipe.evaluate, "embedder", lambda: lambda place: place)
+    monkeypatch.setattr(recipe.evaluate, "pitch_of", lambda place: 100 + 100 * place[0])
+    ann, bob, cat = np.eye(3)
+    clips = [(name, "", place) for name, place in zip("abc", (ann, bob, cat), strict=True) for _ in range(2)]
+    takes = [np.array([0.8, 0.6, 0.0]), np.array([0.8, 0.6, 0.0]), np.array([0.1, 0.2, 0.9])]
+    got = recipe.evaluate.measure_voices(takes, ["a", "b", "c"], clips)
+    assert got["own"] == pytest.approx((0.8 + 0.6 + 0.9) / 3)
+    assert got["others"] == pytest.approx((0.3 + 0.4 + 0.15) / 3)
+    assert got["above_others"] == 1.0
+    assert got["nearest"] == pytest.approx(2 / 3)
+    assert got["pitch_ratio"] == {"b": pytest.approx(1.8), "a": pytest.approx(0.9)}

@@ -276,6 +276,16 @@ def measure_takes(
     ), takes
 
 
+def likeness(places: list[np.ndarray], owners: list[str], centre: dict[str, np.ndarray]):
+    """Similarity of takes at ``places`` to their owners [takes] and to all other voices [takes, others]."""
+    own = [place @ centre[owner] for place, owner in zip(places, owners, strict=True)]
+    others = [
+        [place @ c for voice, c in centre.items() if voice != owner]
+        for place, owner in zip(places, owners, strict=True)
+    ]
+    return np.array(own), np.array(others)
+
+
 def measure_voices(takes: list[np.ndarray], owners: list[str], clips) -> dict:
     """Resemblyzer: is a cloned take nearer to its own speaker's other clip than to the other speakers'?
 
@@ -283,24 +293,17 @@ def measure_voices(takes: list[np.ndarray], owners: list[str], clips) -> dict:
     place = embedder()
     first, second = ({voice: audio for voice, _, audio in part} for part in (clips[0::2], clips[1::2]))
     centre = {v: place(a) for v, a in second.items()}
-    above = nearest = 0
-    own, others = [], []
-    for take, owner in zip(takes, owners, strict=False):
-        e = place(take)
-        like = {v: float(e @ c) for v, c in centre.items()}
-        rest = [x for v, x in like.items() if v != owner]
-        own.append(like[owner]), others.append(np.mean(rest))
-        above, nearest = above + (like[owner] > np.mean(rest)), nearest + (like[owner] > max(rest))
+    own, others = likeness([place(take) for take in takes], owners, centre)
     pitch = {v: pitch_of(a) for v, a in first.items()}
     ends = {
         v: np.nanmedian([pitch_of(t) for t, o in zip(takes, owners, strict=False) if o == v]) / pitch[v]
         for v in (min(pitch, key=pitch.get), max(pitch, key=pitch.get))
     }
     return dict(
-        own=float(np.mean(own)),
-        others=float(np.mean(others)),
-        above_others=float(above / len(takes)),
-        nearest=nearest / len(takes),
+        own=float(own.mean()),
+        others=float(others.mean()),
+        above_others=float((own > others.mean(1)).mean()),
+        nearest=float((own > others.max(1)).mean()),
         teacher_own=float(np.mean([place(first[v]) @ centre[v] for v in centre])),
         pitch_ratio={v: float(r) for v, r in ends.items()},
     )
@@ -318,11 +321,11 @@ def measure_real(
         figures, takes = measure_takes(
             say, listen, f"real_{voice}", [(s, options) for s in sentences[:6]], out
         )
-        like = [{v: float(place(take) @ c) for v, c in centre.items()} for take in takes]
+        own, others = likeness([place(take) for take in takes], [voice] * len(takes), centre)
         report[voice] = figures | dict(
             clip_s=len(audio) / 24000,
-            own=float(np.mean([each[voice] for each in like])),
-            others=float(np.mean([x for each in like for v, x in each.items() if v != voice])),
+            own=float(own.mean()),
+            others=float(others.mean()),
             pitch_ratio=float(np.nanmedian([pitch_of(take) for take in takes]) / pitch_of(audio)),
         )
     return report
@@ -348,7 +351,6 @@ def measure_described(say: Callable, sentences: list[str], out: Path, count: int
                     )
     both = [(p, i) for p in ("man", "woman") for i in range(count)]
     share = lambda pairs: float(np.mean([a < b for a, b in pairs]))  # noqa: E731
-    mean = lambda table, trait: float(np.nanmean([v for (_, t, _), v in table.items() if t == trait]))  # noqa: E731
     return dict(
         man_below_woman=share(
             [(pitch["man", t, i], pitch["woman", t, i]) for _, t, i in pitch if _ == "man"]
@@ -366,7 +368,10 @@ def measure_described(say: Callable, sentences: list[str], out: Path, count: int
             for p in ("man", "woman")
             for t in (", deep voice", ", high voice")
         },
-        characters_per_second={t: mean(pace, t) for t in (", speaks slowly", ", speaks quickly")},
+        characters_per_second={
+            trait: float(np.mean([v for (_, t, _), v in pace.items() if t == trait]))
+            for trait in (", speaks slowly", ", speaks quickly")
+        },
     )
 
 

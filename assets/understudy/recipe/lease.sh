@@ -22,13 +22,14 @@ START=$(date +%s)
 END=$((START + ${SECONDS_LEFT:-1450}))
 LM_END=$((START + ${LM_SECONDS:-${SECONDS_LEFT:-1450}}))
 LAST=$(($(nvidia-smi -L | wc -l) - 1))
+TEACHER=$LAST # the GPU that performs
 export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=4
 
 left() { echo $((${1:-$END} - $(date +%s))); }
 on() { gpu=$1 log=$2; shift 2; CUDA_VISIBLE_DEVICES=$gpu python3 "$@" --device $DEVICE > $KEEP/$log.txt 2>&1; }
 perform() { # the teacher may come later: until then the codec captures its graphs
   while [ ! -f $KEEP/teacher.safetensors ]; do sleep 0.5; done
-  on ${TEACHER:-$LAST} perform $HERE/perform.py --plan $KEEP/plan --teacher $KEEP/teacher.safetensors --kokoro $KEEP --out $SPEECH "$@"
+  on $TEACHER perform $HERE/perform.py --plan $KEEP/plan --teacher $KEEP/teacher.safetensors --kokoro $KEEP --out $SPEECH "$@"
 }
 encode() { on $LAST encode $HERE/encode.py --speech $SPEECH --out $KEEP/codes "$@"; }
 learn() { # files of codes to wait for, further options
@@ -55,7 +56,7 @@ first)
 on | tune | both)
   mkdir -p $KEEP/out $KEEP/known
   touch $KEEP/resume/codes_final
-  [ $2 != on ] || TEACHER=0
+  [ $2 = on ] && TEACHER=0
   perform --seconds ${GEN:-400} --hours ${HOURS:-26} --skip $KEEP/known &
   [ $2 = on ] || tune &
   [ $2 = tune ] && wait && exit

@@ -197,8 +197,10 @@ class Teacher(torch.nn.Module):
         An unstressed first sound right behind the 0 is swallowed ("I insist" becomes "insist"): a space goes
         between the two, and counts as part of the 0."""
         device = tokens.device
-        start, space, lengths = tokens[:, :1], tokens.new_full((len(tokens), 1), SPACE), lengths + 1
-        named, tokens = (torch.cat((start, each, tokens[:, 1:]), 1) for each in (start, space))
+        start, rest = tokens[:, :1], tokens[:, 1:]
+        named = torch.cat((start, start, rest), 1)
+        tokens = torch.cat((start, torch.full_like(start, SPACE), rest), 1)
+        lengths = lengths + 1
         timbre, prosody = style[:, :128], style[:, 128:]
         pad = torch.arange(tokens.shape[1], device=device)[None] >= lengths[:, None]
         with torch.autocast(device.type, dtype=torch.float16, enabled=half):

@@ -361,6 +361,11 @@ def keep(codec, ears, out: Path) -> None:
     os.replace(out / "part" / "ears.pt", out / "ears.pt")
 
 
+def between(ends: tuple[float, float], progress: float) -> float:
+    """On the way from the first to the second."""
+    return ends[0] * (1 - progress) + ends[1] * progress
+
+
 def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
     started, cuda = time.time(), args.device == "cuda"
     judges = torch.nn.ModuleList((ears["judges"], ears["low"]))
@@ -445,10 +450,9 @@ def train(codec, ears, corpus, seconds: float, args, log, frozen: bool) -> None:
         audio, label = corpus.crops(batch, args.frames)
         lesson.audio.copy_(audio), lesson.label.copy_(label)
         lesson.ramp.fill_(min(1.0, 0.05 + (step - joined) / 200))
-        begin, end = Periodicity.NEAR
-        ears["periodicity"].near.fill_(math.log(end if frozen else begin + (end - begin) * progress))
+        ears["periodicity"].near.fill_(math.log(between(Periodicity.NEAR, 1.0 if frozen else progress)))
         if frozen:
-            lesson.periodicity.fill_(args.periodicity[0] * (1 - progress) + args.periodicity[1] * progress)
+            lesson.periodicity.fill_(between(args.periodicity, progress))
         judges.requires_grad_(False)
         values = dict(act())
         codes = values.pop("codes")
