@@ -2,7 +2,7 @@
 
 A small model reads letters only, so "flat 4B" must become "flat four B". Each rule below is a pattern and the
 words for what it finds; an earlier rule takes precedence. Where a spelling has two readings, the neutral one
-is said: "3/11" is "three eleven", whichever is the month. British "and" (num2words): "two hundred and fifty".
+is said: "3/11" is "three eleven", whichever is the month. British "and": "two hundred and fifty".
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from num2words import num2words
+from unicode_rbnf import RbnfEngine
 
 from prompts.changes import Change, Wording, changed
 
 STEP = "numbers"
+
+_SPELLER = RbnfEngine.for_language("en")  # the rules of Unicode's CLDR
 
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _MONTHS = (
@@ -89,16 +91,26 @@ def cardinal(number: str) -> str:
     """The words for "1,250.50": all digits behind the point are named, and all of a number that is a code."""
     whole, point, decimals = number.replace(",", "").partition(".")
     is_code = (len(whole) > 1 and whole[0] == "0") or len(whole) > 12
-    words = _digits(whole) if is_code else num2words(int(whole)).replace(",", "")
+    words = _digits(whole) if is_code else _spelled(int(whole), "cardinal")
     return f"{words} point {_digits(decimals)}" if point else words
 
 
 def ordinal(number: int) -> str:
-    return num2words(number, to="ordinal").replace(",", "")
+    return _spelled(number, "ordinal")
 
 
 def year(number: int) -> str:
-    return num2words(number, to="year").replace("oh-", "oh ").replace(",", "")
+    """Hundreds and the rest, "nineteen oh five"; a number as it is outside 100-9999 and for 2000-2009."""
+    hundreds, rest = divmod(number, 100)
+    if not 100 <= number <= 9999 or (hundreds % 10 == 0 and rest < 10):
+        return cardinal(str(number))
+    behind = cardinal(str(rest)) if rest else "hundred"
+    return f"{cardinal(str(hundreds))} {'oh ' if 0 < rest < 10 else ''}{behind}"
+
+
+def _spelled(number: int, kind: str) -> str:
+    rules = f"spellout-{kind}-verbose"
+    return _SPELLER.format_number(number, ruleset_names=[rules]).text_by_ruleset[rules].replace(",", "")
 
 
 def _digits(digits: str) -> str:
