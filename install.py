@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent
 PREFIX = Path(sys.prefix)
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 RUNNING, TESTS = "requirements.txt", "requirements-dev.txt"
+DRIVER = Path("/proc/driver/nvidia")
 GB = 1e9
 # Gigabytes to fetch and on disk, measured with torch 2.11 on Debian 13.
 CPU_TORCH, CUDA_TORCH, REST = (0.2, 0.8), (2.6, 5.4), (0.5, 1.4)
@@ -105,7 +106,7 @@ def install_torch() -> float:
 
 def has_gpu() -> bool:
     """Whether a card is there, not only its driver's programs."""
-    if any(Path("/proc/driver/nvidia/gpus").glob("*")):
+    if any(DRIVER.glob("gpus/*")):
         return True
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20).stdout

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import signal
-import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
@@ -25,8 +24,8 @@ from engine.scene import LINE_GAP_S, Scene
 from engine.scene_file import from_json
 from engine.take import Audio, Character, Done, TakeFailed, Timings
 from prompts.script import parse
+from tests.processes import start
 
-ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = "MARA: Who is there?\nFINN (whispers): Only me.\n(beat)\nMARA: Come in."
 CAST = {
     "MARA": {"description": "a weary lighthouse keeper"},
@@ -212,7 +211,7 @@ def test_an_interrupted_scene_leaves_no_folder_and_exits_130(perform, drama3_tin
     words = [sys.executable, "-m", "engine", "perform", str(tmp_path / "script.txt"), "--seed", "1"]
     words += ["--cast", str(tmp_path / "cast.json"), "--out", str(tmp_path / "out")]
     words += ["--model", str(drama3_tiny / "checkpoint")]
-    process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = start(words)
     for row in process.stderr:
         if row.startswith("Line 2"):
             break

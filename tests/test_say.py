@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,8 +14,7 @@ import soundfile as sf
 
 from engine.__main__ import main
 from engine.audio_files import read_card
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.processes import start
 
 
 @pytest.fixture
@@ -204,7 +202,7 @@ def test_an_interrupted_take_leaves_no_file_and_exits_130(drama3_tiny, tmp_path)
         "--verbose",
     ]
     words += ["--model", str(drama3_tiny / "checkpoint"), "--seed", "1"]
-    process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = start(words)
     for line in process.stderr:
         if "performing" in line:
             break

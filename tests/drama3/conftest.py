@@ -8,13 +8,17 @@ from __future__ import annotations
 import os
 
 import numpy as np
+import pytest
 import torch
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined
 
+import triton
 import triton.language as tl
-from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+from triton.runtime.interpreter import GridExecutor, InterpreterBuilder, TensorHandle
+
+from install import interpretable_numpy
 
 _cast = InterpreterBuilder.cast_impl
 
@@ -28,3 +32,11 @@ def _rounded(builder: InterpreterBuilder, source: TensorHandle, kind: tl.dtype) 
 
 
 InterpreterBuilder.cast_impl = _rounded
+
+
+if interpretable_numpy(triton.__version__) and np.lib.NumpyVersion(np.__version__) >= "2.4.0":
+    WHY_NOT = (
+        f"the kernels aren't interpreted: triton {triton.__version__} goes with numpy before 2.4, and numpy "
+        f"{np.__version__} is here; ./test installs one that goes with it"
+    )
+    GridExecutor.__call__ = lambda *_, **__: pytest.skip(WHY_NOT)

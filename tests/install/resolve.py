@@ -64,7 +64,8 @@ def ask(python: str, build: str, wanted: list[str]) -> tuple[dict[str, str], str
         told.write_text(INDEX + (metadata if build == "CPU" else ""))
         uv = shutil.which("uv", path=sysconfig.get_path("scripts"))
         command = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:"]
-        command += ["--config-file", told, "--python-version", python, "--python-platform", PLATFORM, asked]
+        command += ["--config-file", told, "--python", sys.executable]
+        command += ["--python-version", python, "--python-platform", PLATFORM, asked]
         done = subprocess.run(command, capture_output=True, text=True, env=plain())
     pairs = (line.split(" ")[0].split("==") for line in done.stdout.splitlines() if "==" in line)
     return ({} if done.returncode else dict(pairs)), done.stderr.strip()
