@@ -37,8 +37,7 @@ mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
 
 chroot "$root" bash -c 'id visitor >/dev/null 2>&1 || useradd --create-home visitor; rm -rf /home/visitor; mkdir /home/visitor'
 [ -z "$hard" ] && name=tableread || name='my table read'
-mkdir "$root/home/visitor/$name"
-git -C "$project" archive HEAD | tar x -C "$root/home/visitor/$name"
+git clone --quiet --no-local "$project" "$root/home/visitor/$name"
 rm -f "$root/usr/local/bin/nvidia-smi"
 if [ -n "$nvidia" ]; then
   printf '#!/bin/sh\necho "No devices were found"\nexit 6\n' >"$root/usr/local/bin/nvidia-smi"
