@@ -46,9 +46,14 @@ def test_the_dots_of_an_abbreviation_make_no_pause_inside_a_sentence():
         ("[whispers] Come here.", "Come here."),
         ("Now \N{RUNNER}\N{ZERO WIDTH JOINER}\N{MALE SIGN}\N{VARIATION SELECTOR-16} run", "Now run"),
         ("<|speaker:0|> Hello.", "Hello."),
-        ("Capt. Hale  owes\n$5.50.", "Captain Hale owes 5.50 dollars."),
-        ("It cost £1.", "It cost 1 pound."),
-        ("At 7:00 or 7:05 or 7:15.", "At 7 o'clock or 7 oh 5 or 7:15."),
+        ("Capt. Hale  owes\n$5.50.", "Captain Hale owes five dollars and fifty cents."),
+        ("It cost £1.", "It cost one pound."),
+        ("At 7:00 or 7:05 or 7:15.", "At seven o'clock or seven oh five or seven fifteen."),
+        ("We won $2 million.", "We won two million dollars."),
+        ("It cost $1.5 million.", "It cost one point five million dollars."),
+        ("King Henry VIII, flat No. 5, 24/7", "King Henry the eighth, flat number five, twenty-four seven"),
+        ("Don`t, don＇t, donʼt.", "Don't, don't, don't."),
+        ("Zoë’s café", "Zoë’s café"),
     ],
 )
 def test_cues_and_pictures_are_dropped_and_signs_become_words(text, read):
