@@ -1,7 +1,7 @@
 """Nothing that is imported here reports to anybody: the switches of the libraries that would, set first.
 
-onnxruntime writes an identifier and a queue of events into the user's cache and looks its maker's host up; the
-hub's client names the program in its requests; Gradio counts its users. What somebody has set themselves
+onnxruntime writes an identifier and a queue of events into the user's cache and looks its maker's host up;
+the hub's client names the program in its requests; Gradio counts its users. What somebody has set themselves
 stays.
 """
 

@@ -71,7 +71,7 @@ def as_read(request: TakeRequest, family: Family) -> TakeRequest:
 
 def unread(request: TakeRequest, family: Family) -> tuple[str, ...]:
     """What of the line is left out because the family can't read it, as it was written."""
-    if not request.letters or request.performed is not None:
+    if not request.letters:
         return ()
     return wording(request.text, family.capabilities, request.numbers).unread
 

@@ -69,7 +69,6 @@ _WORDS = {
 }  # fmt: skip
 
 _LATIN = re.compile(r"LATIN (SMALL|CAPITAL) (?:LETTER|LIGATURE) ([A-Z]{1,2})(?: WITH .+)?")
-_TWO_HYPHENS = re.compile("--+")
 _OPENING, _CLOSING = "([{（［｛【〔", ")]}）］｝】〕"
 _ODD_SPACE = re.compile("[\xa0\u2000-\u200a\u202f\u205f]")
 _STOPS = ".,;:!?…—"
@@ -105,6 +104,8 @@ def fold(text: str, characters: str) -> Wording:
     _pad_words(cells)
     _breathe(cells, "," in characters)
     _close_gaps(cells)
+    if "—" in characters:
+        _join_hyphens(cells)
     changes = tuple(_joined_up(text, cells))
     return Wording(changed(text, changes), changes)
 
@@ -136,16 +137,12 @@ _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "
 
 
 def _cells(text: str, characters: str) -> Iterator[_Cell]:
-    """The text in cells: a speaker tag, a row of hyphens, or a character with its marks."""
+    """The text in cells: a speaker tag, or a character with its marks."""
     readable, place = frozenset(characters), 0
     while place < len(text):
         if tag := SPEAKER_TAG.match(text, place):
             yield _Cell(place, tag.end(), tag[0], tag[0])
             place = tag.end()
-            continue
-        if "—" in readable and (row := _TWO_HYPHENS.match(text, place)):
-            yield _Cell(place, row.end(), row[0], "—", STEP)
-            place = row.end()
             continue
         end = place + 1
         while end < len(text) and unicodedata.category(text[end])[0] == "M":
@@ -234,6 +231,20 @@ def _said(cells: list[_Cell], index: int, step: int) -> str:
     return ""
 
 
+def _join_hyphens(cells: list[_Cell]) -> None:
+    """A dash for two hyphens and more in a row, as people type one."""
+    row: list[_Cell] = []
+    for cell in [*cells, None]:
+        if cell and cell.now == "-":
+            row.append(cell)
+        elif not cell or cell.now:
+            if len(row) > 1:
+                row[0].become("—")
+                for each in row[1:]:
+                    each.become("")
+            row = []
+
+
 def _close_gaps(cells: list[_Cell]) -> None:
     """Of the space on both sides of what is gone, one stays; at either end and before a stop none does."""
     index = 0
@@ -247,12 +258,31 @@ def _close_gaps(cells: list[_Cell]) -> None:
         before = cells[first - 1] if first else None
         behind = cells[index] if index < len(cells) else None
         opens = before is None or before.now[-1:] == " "
+        if behind is not None and behind.now in _STOPS and _is_unread(cells[first:index]):
+            stop = _stop_before(cells, first) if opens else None
+            if before is None or stop is not None:
+                # Of two stops around a stretch that is gone, the one that ends the sentence stays.
+                gone = stop if stop is not None and stop.now in ",;:—" else behind
+                gone.become("")
+                index = first
+                continue
         if opens and behind is not None and behind.now == " ":
             behind.become("")
             index -= 1 if index else 0
         elif before is not None and before.now == " " and (behind is None or behind.now[:1] in _STOPS):
             before.become("")
             index = first - 1
+
+
+def _stop_before(cells: list[_Cell], index: int) -> _Cell | None:
+    """The stop that is the last thing said before `index`, if it is one."""
+    said = (each for each in reversed(cells[:index]) if each.now.strip())
+    last = next(said, None)
+    return last if last and last.now in _STOPS else None
+
+
+def _is_unread(cells: list[_Cell]) -> bool:
+    return any(cell.step == UNREAD for cell in cells)
 
 
 def _joined_up(text: str, cells: list[_Cell]) -> Iterator[Change]:

@@ -35,7 +35,10 @@ TRANSCRIPT = (
     "import numpy as np; from web.recogniser import hear; "
     "print(hear(np.sin(np.arange(24000) / 9).astype(np.float32) / 4, 24000, 'en'))"
 )
-LIBRARY = "from engine.kokoro.family import KokoroFamily; family = KokoroFamily.load(); import time; time.sleep(HELD)"
+LIBRARY = (
+    "from engine.kokoro.family import KokoroFamily; family = KokoroFamily.load(); "
+    "import time; time.sleep(HELD)"
+)
 PAGE = "import app; from web.gpu import open_house; open_house('kokoro')"
 LOOPBACK = ("127.", "::1", "localhost", "/")
 
@@ -51,7 +54,7 @@ def strace(log: Path) -> list[str]:
 
 
 def watched(code: str, folder: Path, **names: object) -> tuple[list[Path], list[str]]:
-    """Run `code` with an empty home: (the files that it left there, whom it asked or called beside loopback)."""
+    """Run `code` with an empty home: (the files that it left there, whom it asked but this machine)."""
     home, log, trace = folder / "home", folder / "watched", folder / "trace"
     for each in (home, folder / "site", folder / "tmp"):
         each.mkdir()
