@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before gradio is imported
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers are forks of this process
 
 from web.gpu import hire_understudy, open_house  # isort: skip - first: `spaces` must come before CUDA

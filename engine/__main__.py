@@ -91,6 +91,7 @@ def _add_say(commands) -> None:
     say.add_argument("--top-p", type=_number, default=None)
     say.add_argument("--top-k", type=_whole_number, default=None)
     say.add_argument("--max-frames", type=_whole_number, default=None)
+    _add_numbers(say)
     say.add_argument("--model", help="kokoro, understudy, a hub id or a checkpoint folder")
     say.add_argument("--again", type=Path, metavar="TAKE", help="make a take again from its card")
     say.add_argument("--out", type=Path, help="a .wav or .flac file; default take-<seed>.wav")
@@ -105,8 +106,17 @@ def _add_perform(commands) -> None:
     )
     perform.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new or an empty folder")
     perform.add_argument("--seed", type=_whole_number, help="0 to 2^64-1; the same seed gives the same files")
+    _add_numbers(perform)
     perform.add_argument("--model", help="kokoro, understudy, a hub id or a checkpoint folder")
     perform.add_argument("--json", action="store_true", help="describe what was made in one line of JSON")
+
+
+def _add_numbers(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--numbers",
+        action=argparse.BooleanOptionalAction,
+        help="write numbers and abbreviations out as words; by default where the model can't read them",
+    )
 
 
 def _whole_number(text: str) -> int:

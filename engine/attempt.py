@@ -94,6 +94,7 @@ def attempt_for(
         tuple(Spoken(t.text, t.codes, scene.memory.get(t.line_id) == PINNED) for t in history),
         scene.sampling,
         seed_for(scene.seed, line_id, retake) if seed is None else seed,
+        numbers=scene.reading.numbers,
     )
     hint = ""
     if cue and not family.capabilities.direct:
@@ -180,7 +181,7 @@ def remembered_at(scene: Scene, line_id: str, engine: Engine) -> Remembered:
 def _words(scene: Scene, line: SceneLine, cue: str, family: Family) -> str:
     """The line's words as they are performed, with the cue in the family's own way."""
     try:
-        words = scene.reading.words(line.text)
+        words = scene.reading.words(line.text, family.capabilities)
         return family.directed(words, cue) if cue and family.capabilities.direct else words
     except PromptError as problem:
         raise RequestError(str(problem)) from None

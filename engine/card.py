@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine.family import Family
+from engine.reading import performed, writes_numbers
 from engine.take import Done, Encoded, RequestError, TakeRequest, from_json, to_json
 
 NOTICE = "Synthetic speech, made by a machine with Tableread."
@@ -22,7 +23,7 @@ NOTICE = "Synthetic speech, made by a machine with Tableread."
 def card(family: Family, request: TakeRequest, done: Done, encoded: Sequence[Encoded] = ()) -> dict[str, Any]:
     """The card of a take as plain JSON data. `encoded` are the references made in it, in their order."""
     who, sampling = request.character, request.sampling
-    return {
+    facts = {
         "notice": NOTICE,
         "model": family.name,
         "revision": family.revision,
@@ -42,6 +43,10 @@ def card(family: Family, request: TakeRequest, done: Done, encoded: Sequence[Enc
         "flags": list(done.flags),
         "codes": None if done.codes is None else to_json(done.codes.astype(np.uint16)),
     }
+    if request.letters:  # cards of before don't have these, and stay what they were when made again
+        facts["performed"] = performed(request, family)
+        facts["numbers"] = writes_numbers(family.capabilities, request.numbers)
+    return facts
 
 
 def codes_of(card: dict[str, Any], family: Family) -> np.ndarray | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from engine.family import Clock, Family, Piece, PieceEnd, PromptSize, Sound
 from engine.limits import check_request
+from engine.reading import as_read, told_unread, unread
 from engine.references import Prepared, ReferenceCache, check_codes, prepare
 from engine.take import (
     Audio,
@@ -34,6 +35,7 @@ from engine.take import (
     Timings,
     fresh_seed,
 )
+from prompts import text as words
 from prompts.duration import frame_cap
 from prompts.split import split
 from prompts.text import PromptError
@@ -93,7 +95,7 @@ class Engine:
 
     def measure(self, request: TakeRequest) -> PromptSize:
         """The rows of a request whose clips are codes, as its first piece reads them. Needs no device."""
-        request = self._as_performed(request)
+        request = as_read(request, self.family)
         first = split(request.text, PIECE_S)[0].text
         piece = _Take(self.family, request, Clock()).piece(0, first)
         return self.family.measure(dataclasses.replace(piece, history=request.history))
@@ -117,9 +119,15 @@ class Engine:
         seed = fresh_seed() if request.seed is None else request.seed
         log.debug("performing seed=%d characters=%d", seed, len(request.text))
         yield Status("preparing", f"{self.family.name} reads the line.")
-        character = yield from self._voice(request.character, clock)
-        wanted = dataclasses.replace(self._as_performed(request), character=character, seed=seed)
+        left_out = unread(request, self.family)
+        if left_out:
+            yield Status("reading", told_unread(self.family.name, left_out))
+        wanted = as_read(request, self.family)
+        character = yield from self._voice(wanted.character, clock)
+        wanted = dataclasses.replace(wanted, character=character, seed=seed)
         take = _Take(self.family, wanted, clock)
+        if left_out:
+            take.flag(f"unread({sum(map(len, left_out))})")
         yield from take.speak()
         done = take.done()
         log.info(
@@ -132,21 +140,15 @@ class Engine:
         )
         yield done
 
-    def _as_performed(self, request: TakeRequest) -> TakeRequest:
-        """The request in the words that the model gets to see."""
-        texts = {request.text, *(turn.text for turn in request.history)}
-        words = {text: self.family.performed(text) for text in texts}
-        if all(text == seen for text, seen in words.items()):
-            return request
-        history = tuple(dataclasses.replace(turn, text=words[turn.text]) for turn in request.history)
-        return dataclasses.replace(request, text=words[request.text], history=history)
-
     def check(self, request: TakeRequest) -> None:
         """Raise RequestError, one sentence, for a request that can't be performed. Needs no device."""
         family = self.family
         try:
             check_request(request, family.capabilities, family.name)
             family.check(request.text, request.character, request.history)
+            if request.performed is not None:
+                family.check(request.performed, request.character, request.history)
+            self._check_read(request)
         except PromptError as problem:
             raise RequestError(str(problem)) from None
         for number, reference in enumerate(request.character.voice or (), 1):
@@ -156,6 +158,15 @@ class Engine:
                 )
         for number, turn in enumerate(request.history, 1):
             check_codes(turn.codes, family.num_codebooks, family.codebook_size, f"history turn {number}")
+
+    def _check_read(self, request: TakeRequest) -> None:
+        """Raise for what can't be performed once it is what the model reads."""
+        read = as_read(request, self.family)
+        problems = [words.request_text_problem(read.text), *map(_turn_problem, read.history)]
+        fields = ["The line", *(f"History turn {number}" for number in range(1, len(problems)))]
+        for field, problem in zip(fields, problems, strict=True):
+            if problem:
+                raise RequestError(f"{field} {problem}.")
 
     def _voice(self, character: Character, clock: Clock) -> Generator[Event, None, Character]:
         """The character with every clip turned into codes; new codes travel back as `Encoded`."""
@@ -179,6 +190,10 @@ class Engine:
         return dataclasses.replace(character, voice=tuple(voice))
 
 
+def _turn_problem(turn: Spoken) -> str | None:
+    return words.request_text_problem(turn.text)
+
+
 class _Take:
     """One take under way: its pieces, the sound handed over so far, how it ended. Lives as long as
     `perform`.
@@ -195,7 +210,7 @@ class _Take:
         parts = split(self.request.text, PIECE_S)
         pieces = tuple(self.piece(index, part.text) for index, part in enumerate(parts))
         if len(pieces) > 1:
-            self._flag(f"split({len(pieces)})")
+            self.flag(f"split({len(pieces)})")
         for part, piece in zip(parts, pieces, strict=True):
             if self._room() == 0:
                 self.reason = "length"
@@ -241,9 +256,9 @@ class _Take:
         if end.codes is not None and end.frames:
             self.spoken.append(Spoken(piece.text, end.codes))
         for flag in end.flags:
-            self._flag(flag)
+            self.flag(flag)
         if end.reason == "length" and piece.max_frames == cap:
-            self._flag("ran_long")
+            self.flag("ran_long")
         return end
 
     def _sounds(self, piece: Piece) -> Generator[Event, None, PieceEnd]:
@@ -265,7 +280,7 @@ class _Take:
         )
         return audio
 
-    def _flag(self, flag: str) -> None:
+    def flag(self, flag: str) -> None:
         self.flags[flag.partition("(")[0]] = flag
 
     def _room(self) -> int | None:

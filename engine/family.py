@@ -19,7 +19,12 @@ from engine.take import Character, Sampling, Spoken, Status
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a family can do. Asking for anything else is a RequestError that says so."""
+    """What a family can do. Asking for anything else is a RequestError that says so.
+
+    `characters` are all that it reads, "" where it reads everything: others are folded to them before they
+    reach it (`engine/reading.py`). `reads_descriptions`: a description goes into the prompt, and doesn't only
+    choose a voice.
+    """
 
     clone: bool
     describe: bool
@@ -27,6 +32,12 @@ class Capabilities:
     history: bool
     seeds: bool
     languages: tuple[str, ...]
+    characters: str = ""
+    reads_descriptions: bool = True
+
+    @property
+    def reads_digits(self) -> bool:
+        return not self.characters or set("0123456789").issubset(self.characters)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ from engine.json_values import read_all, read_file
 from engine.limits import check_seed
 from engine.mix import Part, mixed
 from engine.models import load_family
-from engine.scene import Scene, SceneLine, SceneTake
+from engine.reading import performed, unread
+from engine.scene import Reading, Scene, SceneLine, SceneTake
 from engine.scene_file import to_json
 from engine.take import (
     Audio,
@@ -43,6 +44,7 @@ from engine.take import (
     RequestError,
     Status,
     TakeFailed,
+    TakeRequest,
     Trouble,
     fresh_seed,
 )
@@ -58,6 +60,7 @@ def perform(args: argparse.Namespace) -> None:
     check_seed(args.seed)
     script = _read_script(args.script)
     scene = Scene.of(script, fresh_seed() if args.seed is None else args.seed)
+    scene = dataclasses.replace(scene, reading=Reading(numbers=args.numbers))
     _check_words(scene)
     cast = read_cast(args.cast, script.characters, _tell)
     with _whole_folder(args.out) as folder:
@@ -88,6 +91,7 @@ class _Performance:
     def __init__(self, engine: Engine, scene: Scene, folder: Path) -> None:
         self.engine, self.scene, self.folder = engine, scene, folder
         self.files: list[str] = []
+        self._read: dict[str, dict[str, Any]] = {}  # by line, where it isn't what is written
         self._told: set[str] = set()
 
     def parts(self) -> Iterator[Part]:
@@ -101,6 +105,8 @@ class _Performance:
                 done = event
             elif isinstance(event, Status) and event.phase == "direction":
                 self._tell_once(event.detail)
+            elif isinstance(event, Status) and event.phase == "reading":
+                _tell(f"{_place(line)}: {event.detail}")
             elif isinstance(event, Trouble):
                 refused = RequestError if event.kind == "request" else TakeFailed
                 raise refused(f"{_place(line)}: {event.sentence}")
@@ -124,6 +130,7 @@ class _Performance:
                 "frames": take.frames,
                 "finish_reason": take.finish_reason,
                 "flags": list(take.flags),
+                **self._read[line.id],
             }
             for line in self.scene.lines
             if (take := self.scene.accepted_take(line.id))
@@ -138,7 +145,16 @@ class _Performance:
         self.files.append(name)
         self.scene = self.scene.with_take(take)
         facts = [f"{len(pcm) / take.sample_rate:.1f} s", take.finish_reason, *take.flags]
+        self._read[line.id] = read = self._reading(line, attempt.request)
+        facts += [f"spoken: {read['performed']}"] if read else []
         _tell(f"{_place(line)}: {', '.join(facts)}")
+
+    def _reading(self, line: SceneLine, request: TakeRequest) -> dict[str, Any]:
+        """What was performed, where it isn't what the script says, and what of it can't be read."""
+        said, left_out = performed(request, self.engine.family), unread(request, self.engine.family)
+        if line.text in said:
+            return {}
+        return {"performed": said} | ({"unread": list(left_out)} if left_out else {})
 
     def _tell_once(self, sentence: str) -> None:
         if sentence not in self._told:

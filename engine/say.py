@@ -17,6 +17,7 @@ from engine.card import card, codes_of
 from engine.engine import Engine
 from engine.limits import check_sampling
 from engine.models import load_family
+from engine.reading import performed, unread
 from engine.take import (
     Audio,
     Character,
@@ -26,11 +27,14 @@ from engine.take import (
     RequestError,
     Sampling,
     Spoken,
+    Status,
     TakeRequest,
     fresh_seed,
 )
 
-FROM_CARD = ("text", "describe", "name", "scene", "seed", "temperature", "top_p", "top_k", "max_frames")
+FROM_CARD = (
+    "text", "describe", "name", "scene", "seed", "temperature", "top_p", "top_k", "max_frames", "numbers",
+)  # fmt: skip
 
 
 def say(args: argparse.Namespace) -> None:
@@ -60,13 +64,16 @@ def say(args: argparse.Namespace) -> None:
         sampling=sampling,
         seed=args.seed,
         max_frames=args.max_frames,
+        numbers=args.numbers,
+        letters=before is None or "performed" in before,
+        performed=_performed_before(args.again, before) if before else None,
     )
     pcm, done, encoded = _perform(engine, request)
     made = card(engine.family, request, done, encoded)
     if before:
         _check_same(before, made)
     write_take(target, pcm, engine.family.sample_rate, made)
-    _report(args, engine, done, len(pcm), target)
+    _report(args, engine, request, done, len(pcm), target)
 
 
 def _perform(engine: Engine, request: TakeRequest) -> tuple[np.ndarray, Done, list[Encoded]]:
@@ -79,6 +86,8 @@ def _perform(engine: Engine, request: TakeRequest) -> tuple[np.ndarray, Done, li
             encoded.append(event)
             if event.note:
                 _tell(event.note)
+        elif isinstance(event, Status) and event.phase == "reading":
+            _tell(event.detail)
         elif isinstance(event, Done):
             done = event
     return np.concatenate(chunks), done, encoded
@@ -153,15 +162,28 @@ def _recall(args: argparse.Namespace) -> dict[str, Any]:
     return before
 
 
+def _performed_before(take: Path, card: dict[str, Any]) -> str | None:
+    """The words that the model got to see, from the card; None in a card of before they were kept."""
+    words = card.get("performed")
+    if words is not None and not isinstance(words, str):
+        raise RequestError(f"The card of {take.name} holds no performed words; use another copy of the take.")
+    return words
+
+
 def _check_same(before: dict[str, Any], made: dict[str, Any]) -> None:
     for name, thing in (("voice", "clips or words"), ("history", "earlier lines"), ("revision", "model")):
         if before.get(name) != made[name]:
             raise RequestError(f"These are not the {thing} the take was made with; it would be another take.")
 
 
-def _report(args: argparse.Namespace, engine: Engine, done: Done, num_samples: int, target: Path) -> None:
+def _report(
+    args: argparse.Namespace, engine: Engine, request: TakeRequest, done: Done, num_samples: int, target: Path
+) -> None:
     audio_s = num_samples / engine.family.sample_rate
+    said = performed(request, engine.family)
     if not args.json:
+        if said != request.text:
+            _tell(f"Spoken: {said}")
         flags = f", {', '.join(done.flags)}" if done.flags else ""
         print(
             f"{target}: {audio_s:.2f} s, seed {done.seed}, {done.finish_reason}{flags}, {engine.family.name}"
@@ -178,6 +200,10 @@ def _report(args: argparse.Namespace, engine: Engine, done: Done, num_samples: i
         "model": engine.family.name,
         "file": str(target),
     }
+    if said != request.text:
+        facts["performed"] = said
+    if left_out := unread(request, engine.family):
+        facts["unread"] = list(left_out)
     print(json.dumps(facts))
 
 

@@ -26,10 +26,14 @@ from typing import Any
 
 import numpy as np
 
+from engine.family import Capabilities
 from engine.json_values import write_value
+from engine.reading import writes_numbers
 from engine.take import Character, Clip, RequestError, Sampling
+from prompts.changes import Wording
 from prompts.copyist import LINES, Beat, Line, Script
 from prompts.cues import folded
+from prompts.letters import plain_spaces
 from prompts.spoken import spoken
 
 MAX_TAKES = 5_000
@@ -42,16 +46,27 @@ class Reading:
     """How words as written become the words performed: the visible changes of `prompts.spoken`."""
 
     clean: bool = True
-    numbers: bool = False
+    numbers: bool | None = None  # None: as the model that performs needs it
     glossary: tuple[tuple[str, str], ...] = ()
     language: str = "en"
 
-    def words(self, text: str) -> str:
-        """`text` as it is spoken. Raises PromptError for a faulty glossary."""
-        said = spoken(
-            text, clean=self.clean, numbers=self.numbers, glossary=self.glossary, language=self.language
-        )
+    def words(self, text: str, able: Capabilities | None = None) -> str:
+        """`text` as a model with these capabilities is given it. Raises PromptError for a faulty glossary."""
+        numbers = writes_numbers(able, self.numbers) if able else bool(self.numbers)
+        said = spoken(text, clean=self.clean, numbers=numbers, glossary=self.glossary, language=self.language)
         return said.text
+
+    def wording(self, text: str, able: Capabilities) -> Wording:
+        """All that is done to `text` before a model with these capabilities sees it. Raises PromptError."""
+        return spoken(
+            text,
+            clean=self.clean,
+            numbers=writes_numbers(able, self.numbers),
+            glossary=self.glossary,
+            language=self.language,
+            cues=able.direct,
+            characters=able.characters,
+        )
 
 
 @dataclass(frozen=True)
@@ -324,7 +339,8 @@ def _with_gaps(entries: Iterable[Line | Beat]) -> list[tuple[Line, float]]:
 
 
 def _scene_line(line_id: str, number: int, line: Line, gap_s: float) -> SceneLine:
-    return SceneLine(line_id, number, line.row, line.speaker, line.text, line.direction, gap_s, line.dual)
+    text = plain_spaces(line.text).text
+    return SceneLine(line_id, number, line.row, line.speaker, text, line.direction, gap_s, line.dual)
 
 
 def _matched(old: tuple[SceneLine, ...], new: list[Line]) -> dict[int, str]:
@@ -344,4 +360,4 @@ def _matched(old: tuple[SceneLine, ...], new: list[Line]) -> dict[int, str]:
 
 
 def _content(line: SceneLine | Line) -> tuple[str, str, str]:
-    return folded(line.speaker), line.text, line.direction
+    return folded(line.speaker), plain_spaces(line.text).text, line.direction

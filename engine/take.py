@@ -91,6 +91,10 @@ class TakeRequest:
 
     `seed` 0..2^64-1, or None to have one drawn and reported. `max_frames` caps the whole take. `deadline` is
     in seconds from the start of `perform`; at it the take ends at the next frame and keeps what was made.
+
+    `numbers`: whether numbers and short forms are written out as words; None leaves it to what the family can
+    read. The other two make an earlier take again from its card: `performed` are the very words that the
+    model got to see, and without `letters` nothing is folded to what it reads, as older takes weren't.
     """
 
     text: str
@@ -100,6 +104,9 @@ class TakeRequest:
     seed: int | None = None
     max_frames: int | None = None
     deadline: float | None = None
+    numbers: bool | None = None
+    letters: bool = True
+    performed: str | None = None
 
 
 @dataclass(frozen=True)

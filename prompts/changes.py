@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+UNREAD = "can't be read"  # the step of what a model can't read at all, and what is therefore left out
+
 
 @dataclass(frozen=True)
 class Change:
@@ -24,6 +26,11 @@ class Wording:
     text: str
     changes: tuple[Change, ...] = ()
     note: str = ""
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """What was left out because the model can't read it, as it was written."""
+        return tuple(change.was for change in self.changes if change.step == UNREAD)
 
 
 def changed(text: str, changes: Iterable[Change]) -> str:

@@ -1,24 +1,28 @@
-"""Numbers, money, times, dates and a few abbreviations written out as English words: optional and visible.
+"""Numbers, money, times, dates and a few abbreviations written out as English words: visible, for all models.
 
-A small model reads letters only, so "flat 4B" must become "flat four B". Each rule below is a pattern and the
-words for what it finds; an earlier rule takes precedence. Where a spelling has two readings, the neutral one
-is said: "3/11" is "three eleven", whichever is the month. British "and": "two hundred and fifty".
+A small model reads letters only, so "flat 4B" must become "flat four B". Each rule is a pattern and the words
+for what it finds, or None where it isn't that after all; an earlier rule takes precedence. Where a spelling
+has two readings, the neutral one is said: "3/11" is "three eleven", whichever is the month. British "and":
+"two hundred and fifty".
+
+The law: a change covers whole tokens. Beside it stands no letter, digit, currency, ".", ":" or "'" of the
+same token; else the token stays as it is, whole. Marks that end a sentence are not of the token.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 
-from unicode_rbnf import RbnfEngine
-
+from prompts import abbreviations, roman
+from prompts.abbreviations import ends_sentence
 from prompts.changes import Change, Wording, changed
+from prompts.context import before, behind
+from prompts.number_words import cardinal, digits, in_pairs, ordinal, plain, year
 
 STEP = "numbers"
 
-_SPELLER = RbnfEngine.for_language("en")  # the rules of Unicode's CLDR
-
-_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
     "November", "December",
@@ -30,43 +34,53 @@ _FRACTIONS = {
     "1/2": "one half", "1/3": "one third", "2/3": "two thirds", "1/4": "one quarter", "3/4": "three quarters",
     "½": "a half", "¼": "a quarter", "¾": "three quarters", "⅓": "a third", "⅔": "two thirds",
 }  # fmt: skip
-_MONEY = {"$": ("dollar", "cent"), "€": ("euro", "cent"), "£": ("pound", "penny"), "¥": ("yen", "")}
-_PLURALS = {"penny": "pence", "foot": "feet"} | dict.fromkeys(("yen", "hertz", "kilohertz"), "")
+_MONEY = {
+    "$": ("dollar", "cent"),
+    "€": ("euro", "cent"),
+    "£": ("pound", "penny"),
+    "¥": ("yen", ""),
+    "₹": ("rupee", ""),
+}
+_LANDS = {
+    "": "", "US": "US ", "A": "Australian ", "AU": "Australian ", "C": "Canadian ", "CA": "Canadian ",
+    "NZ": "New Zealand ", "HK": "Hong Kong ", "S": "Singapore ",
+}  # fmt: skip
+_CODES = {"USD": "US dollar", "EUR": "euro", "GBP": "pound", "JPY": "yen"}
+_SCALES = {"k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "bn": "billion"}
+_SCALES |= {"b": "billion", "B": "billion", "tn": "trillion"}
+_PER = {"h": "hour", "hr": "hour", "wk": "week", "mo": "month", "yr": "year", "lb": "pound", "kg": "kilogram"}
+_PLURALS = {"penny": "pence", "foot": "feet", "inch": "inches"}
+_PLURALS |= dict.fromkeys(("yen", "hertz", "kilohertz", "megahertz", "gigahertz"), "")
 _UNITS = {
     "km/h": "kilometre per hour", "kph": "kilometre per hour", "mph": "mile per hour",
     "m/s": "metre per second", "km": "kilometre", "cm": "centimetre", "mm": "millimetre", "m": "metre",
-    "ft": "foot", "mi": "mile", "kg": "kilogram", "mg": "milligram", "g": "gram", "lbs": "pound",
-    "lb": "pound", "oz": "ounce", "ml": "millilitre", "l": "litre", "kHz": "kilohertz", "Hz": "hertz",
-    "GB": "gigabyte", "MB": "megabyte", "kW": "kilowatt", "W": "watt", "min": "minute",
+    "m²": "square metre", "km²": "square kilometre", "ft": "foot", "mi": "mile", "kg": "kilogram",
+    "mg": "milligram", "g": "gram", "lbs": "pound", "lb": "pound", "oz": "ounce", "ml": "millilitre",
+    "l": "litre", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "Hz": "hertz",
+    "TB": "terabyte", "GB": "gigabyte", "MB": "megabyte",
+    "kB": "kilobyte", "KB": "kilobyte", "kW": "kilowatt", "W": "watt", "mins": "minute", "min": "minute",
+    "secs": "second", "sec": "second", "hrs": "hour", "hr": "hour", "yrs": "year", "ms": "millisecond",
     "°C": "degree Celsius", "°F": "degree Fahrenheit", "°": "degree",
 }  # fmt: skip
-_TITLES = {
-    "Dr": "Doctor", "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Prof": "Professor", "St": "Saint",
-    "Sgt": "Sergeant", "Capt": "Captain", "Lt": "Lieutenant", "Col": "Colonel", "Gen": "General",
-    "Rev": "Reverend", "Jr": "Junior", "Sr": "Senior",
-}  # fmt: skip
-_BEFORE_NUMBER = {
-    "no": "number",
-    "nr": "number",
-    "p": "page",
-    "pp": "pages",
-    "vol": "volume",
-    "ch": "chapter",
-    "fig": "figure",
-}
-_PHRASES = {
-    "etc": "et cetera",
-    "vs": "versus",
-    "e.g": "for example",
-    "i.e": "that is",
-    "approx": "approximately",
-}
+_ATTACHED = {"s": "second", "h": "hour"}  # with a space between, these are letters
+_DECADE_BEFORE = re.compile(r"(?i)\b(?:the|his|her|their|your|my|our|its|early|mid|late)[\s-]$")
+_YEAR_BEFORE = re.compile(
+    r"(?i)\b(?:of|in|since|from|by|until|till|the|to|after|before|back|spring|summer|winter)\s$"
+)
+_CALL_BEFORE = re.compile(
+    r"(?i)\b(?:call|calls|called|calling|dial|dials|dialled|dialed|ring|rang|phone|phoned)\s$"
+)
+_MANY_BEHIND = re.compile(r"\s(?!calls?\b|operators?\b)(?:[a-z]+s|people|men|women|children)\b")
 
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
-_BEFORE = r"(?<![\w.,:/])"
-_BEHIND = r"(?![\w/:]|[.,]\d)"
+# Not inside a number: a row of digits is looked at once.
+_START = r"(?<!\d)(?<!\d[.,])"
+_NUMBER = rf"(?:{_START}(?:\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+))"
 _HALF = r"(?P<half>(?i:[ap]\.m\.|[ap]m\b))"
-_SCALE = r"(?:\s(?P<scale>thousand|million|billion|trillion)\b)?"
+_SUFFIX = "(?P<suffix>k|K|mn|m|M|bn|b|B|tn)(?![A-Za-z])"
+_SCALE = rf"(?:[\s-](?P<scale>thousand|million|billion|trillion)\b|{_SUFFIX})?"
+_OPENERS, _CLOSERS = '"“‘([{«—–', "\"”’)]}»'"
+_POSSESSIVE = re.compile("['’]s(?![\\w'’])")
+_ENDS = re.compile(rf"[.,;:!?…{re.escape(_CLOSERS)}]{{0,8}}(?:\s|$|[—–])")  # nothing of a token is left here
 
 
 def read_numbers(text: str, language: str = "en") -> Wording:
@@ -81,61 +95,114 @@ def _changes(text: str) -> Iterator[Change]:
     taken = bytearray(len(text))
     for pattern, words in _COMPILED:
         for found in pattern.finditer(text):
-            start, end = found.span()
-            if not any(taken[start:end]):
+            span = found.span("it") if "it" in pattern.groupindex else found.span()
+            if any(taken[span[0] : span[1]]) or not (token := _token(text, *span)):
+                continue
+            said = words(found)
+            start, end, front, back = token
+            if said is not None and not any(taken[start:end]):
                 taken[start:end] = b"\1" * (end - start)
-                yield Change(start, end, found[0], words(found), STEP)
+                yield Change(start, end, text[start:end], front + said + back, STEP)
 
 
-def cardinal(number: str) -> str:
-    """The words for "1,250.50": all digits behind the point are named, and all of a number that is a code."""
-    whole, point, decimals = number.replace(",", "").partition(".")
-    is_code = (len(whole) > 1 and whole[0] == "0") or len(whole) > 12
-    words = _digits(whole) if is_code else _spelled(int(whole), "cardinal")
-    return f"{words} point {_digits(decimals)}" if point else words
+def _token(text: str, start: int, end: int) -> tuple[int, int, str, str] | None:
+    """(start, end, front, back): the stretch with quotation marks, a colon and an 's that stand at it, and
+    which of them stay in front and behind; None where it is only a part of a token."""
+    front = back = ""
+    if start and text[start - 1] in "'’" and (start == 1 or _is_outside(text[start - 2], _OPENERS)):
+        start, front = start - 1, text[start - 1]
+    if found := _POSSESSIVE.match(text, end):
+        end, back = found.end(), found[0]
+    while end < len(text) and text[end] in "'’:" and _ENDS.match(text, end + 1):
+        end, back = end + 1, back + text[end]
+    if _holds_left(text, start) or _holds_right(text, end):
+        return None
+    return start, end, front, back
 
 
-def ordinal(number: int) -> str:
-    return _spelled(number, "ordinal")
+def _is_outside(mark: str, marks: str) -> bool:
+    return mark.isspace() or mark in marks
 
 
-def year(number: int) -> str:
-    """Hundreds and the rest, "nineteen oh five"; a number as it is outside 100-9999 and for 2000-2009."""
-    hundreds, rest = divmod(number, 100)
-    if not 100 <= number <= 9999 or (hundreds % 10 == 0 and rest < 10):
-        return cardinal(str(number))
-    behind = cardinal(str(rest)) if rest else "hundred"
-    return f"{cardinal(str(hundreds))} {'oh ' if 0 < rest < 10 else ''}{behind}"
+def _holds_left(text: str, start: int) -> bool:
+    """Whether the stretch goes on to the left, within its token."""
+    if not start:
+        return False
+    mark, first = text[start - 1], text[start]
+    if mark in "-–−,":
+        return start > 1 and text[start - 2].isdigit() and not first.isalpha()
+    return mark in ".:'’" or _is_of_token(mark)
 
 
-def _spelled(number: int, kind: str) -> str:
-    rules = f"spellout-{kind}-verbose"
-    return _SPELLER.format_number(number, ruleset_names=[rules]).text_by_ruleset[rules].replace(",", "")
+def _holds_right(text: str, end: int) -> bool:
+    if end == len(text):
+        return False
+    mark, last = text[end], text[end - 1]
+    if mark in "-–−,":
+        return text[end + 1 : end + 2].isdigit() and not last.isalpha()
+    if mark in ".:'’":
+        return not (mark == "." and _ENDS.match(text, end))
+    return _is_of_token(mark)
 
 
-def _digits(digits: str) -> str:
-    return " ".join(_DIGITS[int(digit)] for digit in digits)
+def _is_of_token(mark: str) -> bool:
+    kind = unicodedata.category(mark)
+    return kind[0] in "LNM" or kind in ("Sc", "Sm", "So") or mark in "_/\\@#%&^′″"
 
 
 def _plural(noun: str, number: str) -> str:
     """`noun` in the form that `number` asks for; of "mile per hour" the first word changes."""
-    first, *rest = noun.split(" ")
-    many = first if number == "1" else _PLURALS.get(first, f"{first}s") or first
-    return " ".join([many, *rest])
+    head, *rest = noun.split(" ")
+    index = 1 if head in ("square", "US") else 0
+    words = [head, *rest]
+    many = words[index] if number == "1" else _PLURALS.get(words[index], f"{words[index]}s") or words[index]
+    return " ".join([*words[:index], many, *words[index + 1 :]])
 
 
 def _read_money(found: re.Match) -> str:
     unit, part = _MONEY[found["sign"]]
+    unit = _LANDS[found["land"] or ""] + unit
     whole, _, decimals = found["number"].partition(".")
-    if found["scale"]:
-        return f"{cardinal(found['number'])} {found['scale']} {_plural(unit, '')}"
+    minus = "minus " if found["minus"] else ""
+    behind = f" per {_PER.get(found['per'], found['per'])}" if found["per"] else ""
+    one = _is_adjective(found)
+    scale = found["scale"] or _SCALES.get(found["suffix"] or "", "")
+    if found["last"]:
+        pair = f"{cardinal(found['number'])} to {cardinal(found['last'])}"
+        return f"{minus}{pair}{' ' + scale if scale else ''} {_last_plural(unit, '')}{behind}"
+    if scale:
+        return f"{minus}{cardinal(found['number'])} {scale} {_last_plural(unit, '1' if one else '')}{behind}"
     if len(decimals) != 2 or not part:
-        return f"{cardinal(found['number'])} {_plural(unit, found['number'])}"
+        number = "1" if one else found["number"]
+        return f"{minus}{cardinal(found['number'])} {_last_plural(unit, number)}{behind}"
     cents = f"{cardinal(str(int(decimals)))} {_plural(part, str(int(decimals)))}"
-    whole_words = f"{cardinal(whole)} {_plural(unit, whole)}"
+    whole_words = f"{cardinal(whole or '0')} {_last_plural(unit, whole)}"
     if not int(decimals):
-        return whole_words
-    return f"{whole_words} and {cents}" if whole != "0" else cents
+        return minus + whole_words + behind
+    return minus + (f"{whole_words} and {cents}" if int((whole or "0").replace(",", "")) else cents) + behind
+
+
+def _last_plural(unit: str, number: str) -> str:
+    land, _, noun = unit.rpartition(" ")
+    return f"{land} {_plural(noun, number)}".lstrip()
+
+
+def _is_adjective(found: re.Match) -> bool:
+    """Whether it is "a $5 bill": one, behind an article and before a word or a hyphen."""
+    goes_on = behind(found)
+    is_one = re.search(r"(?i)\ba\s$", before(found)) and re.match(r"\s[a-z]{3,}", goes_on)
+    return bool(is_one or re.match("-[a-z]", goes_on))
+
+
+def _read_money_behind(found: re.Match) -> str:
+    if found["sign"] == "¢":
+        return f"{cardinal(found['number'])} {_plural('cent', found['number'])}"
+    return f"{cardinal(found['number'])} {_plural(_MONEY[found['sign']][0], found['number'])}"
+
+
+def _read_money_code(found: re.Match) -> str:
+    code = found["code"] or found["front"]
+    return f"{cardinal(found['number'])} {_last_plural(_CODES[code], found['number'])}"
 
 
 def _read_time(found: re.Match) -> str:
@@ -149,13 +216,27 @@ def _read_time(found: re.Match) -> str:
     return f"{hour} o'clock"
 
 
+def _read_times(found: re.Match) -> str:
+    return " to ".join(_TIMES.sub(_read_time, found[name]) for name in ("first", "last"))
+
+
 def _read_half(found: re.Match) -> str:
-    return f"{cardinal(found['hour'])} {_half(found)}"
+    minute = found["minute"] if "minute" in found.re.groupindex else None
+    middle = (
+        f" {'oh ' if minute[0] == '0' else ''}{cardinal(str(int(minute)))}" if minute and int(minute) else ""
+    )
+    return f"{cardinal(found['hour'])}{middle} {_half(found)}"
 
 
 def _half(found: re.Match) -> str:
     """The words for "p.m."; a sentence that ends with it keeps its full stop."""
-    return f"{found['half'][0].lower()} m" + ("." if found[0].endswith(".") and _ends_sentence(found) else "")
+    return f"{found['half'][0].lower()} m" + ("." if found[0].endswith(".") and ends_sentence(found) else "")
+
+
+def _read_colon(found: re.Match) -> str:
+    """Chapter and verse, or a score: "23:4"."""
+    words = f"{cardinal(found['first'])} {cardinal(found['last'])}"
+    return f"{words} to {cardinal(found['to'])}" if found["to"] else words
 
 
 def _read_iso_date(found: re.Match) -> str:
@@ -188,104 +269,152 @@ def _month(found: re.Match) -> str:
     return next(name for name in _MONTHS if name.startswith(found["month"][:3]))
 
 
-def _read_decade(found: re.Match) -> str:
-    words = year(int(found["years"])) if len(found["years"]) == 4 else cardinal(found["years"])
+def _read_decade(found: re.Match) -> str | None:
+    years, mark = found["years"], found["mark"]
+    if len(years) == 2 and not mark and not _DECADE_BEFORE.search(before(found)):
+        return None
+    words = year(int(years)) if len(years) == 4 else cardinal(years)
     return re.sub("y$", "ies", words) if words.endswith("y") else f"{words}s"
+
+
+def _read_short_year(found: re.Match) -> str | None:
+    number = found["year"]
+    if not _YEAR_BEFORE.search(before(found)):
+        return None  # a quotation begins: "'20 men,' he said"
+    return f"oh {cardinal(number[1])}" if number[0] == "0" else cardinal(number)
 
 
 def _read_range(found: re.Match) -> str:
     first, last = found["first"], found["last"]
-    if len(first) == len(last) == 4:
-        return f"{_plain(first)} to {_plain(last)}"
-    return f"{cardinal(first)} to {cardinal(last)}"
+    behind = " percent" if "percent" in found.re.groupindex and found["percent"] else ""
+    if (
+        len(first) == 4
+        and first.isdigit()
+        and len(last) in (2, 4)
+        and last.isdigit()
+        and 1010 <= int(first) <= 2099
+    ):
+        return f"{plain(first)} to {plain(last)}{behind}"
+    return f"{cardinal(first)} to {cardinal(last)}{behind}"
+
+
+def _read_unit(found: re.Match) -> str:
+    unit = _UNITS.get(found["unit"]) or _ATTACHED[found["unit"]]
+    first = f"{cardinal(found['first'])} to " if found["first"] else ""
+    return f"{first}{cardinal(found['number'])} {_plural(unit, '' if first else found['number'])}"
+
+
+def _read_height(found: re.Match) -> str:
+    return f"{cardinal(found['feet'])} foot {cardinal(found['inches'])}"
 
 
 def _read_code(found: re.Match) -> str:
-    """Letters and digits in one word: "4B", "B12", "R2D2"."""
+    """Letters and digits in one word: "4B", "B12", "R2D2", "MP3", "BA2490"."""
     return " ".join(
-        cardinal(part) if part.isdigit() else part for part in re.findall(r"\d+|[A-Za-z]+", found[0])
+        in_pairs(part) if part.isdigit() else _letters(part)
+        for part in re.findall(r"\d+|[A-Za-z]+", found[0])
     )
 
 
+def _letters(part: str) -> str:
+    """A word, or letters that are named one by one: two or three capitals, or no vowel."""
+    is_named = (part.isupper() and len(part) < 4) or not re.search("[aeiouyAEIOUY]", part)
+    return " ".join(part) if is_named else part
+
+
 def _read_version(found: re.Match) -> str:
-    return " point ".join(cardinal(part) for part in found[0].split("."))
-
-
-def _read_title(found: re.Match) -> str:
-    is_last = not found.string[found.end() :].strip()
-    if found["title"] == "St" and not re.match(r"\s[A-Z]", found.string[found.end() :]):
-        return "Street" + "." * is_last
-    return _TITLES[found["title"]] + "." * is_last
-
-
-def _read_numbered(found: re.Match) -> str:
-    return f"{_BEFORE_NUMBER.get(found['what'].lower(), 'number')} {cardinal(found['number'])}"
+    parts = found["parts"].split(".")
+    return ("v " if found["v"] else "") + " point ".join(cardinal(part) for part in parts)
 
 
 def _read_mixed_fraction(found: re.Match) -> str:
-    return f"{cardinal(found['whole'])} and {_FRACTIONS[found['part']]}"
+    words = _FRACTIONS[found["part"]]
+    return f"{cardinal(found['whole'])} and {re.sub('^one ', 'a ', words)}"
 
 
 def _read_telephone(found: re.Match) -> str:
-    return ", ".join(_digits(part) for part in re.findall(r"\d+", found[0]))
+    return ", ".join(digits(part) for part in re.findall(r"\d+", found[0]))
 
 
-def _read_phrase(found: re.Match) -> str:
-    return _PHRASES[found["phrase"].lower()] + ("." if _ends_sentence(found) else "")
+def _read_emergency(found: re.Match) -> str | None:
+    if _CALL_BEFORE.search(before(found)):
+        return digits(found[0])
+    is_count = found[0] == "112" or _MANY_BEHIND.match(behind(found))
+    return None if is_count else digits(found[0])
 
 
-def _ends_sentence(found: re.Match) -> bool:
-    """Whether the full stop of an abbreviation is one of the sentence too."""
-    behind = found.string[found.end() :].lstrip(" \n\"'”’)")
-    return not behind or behind[0].isupper()
-
-
-def _plain(number: str) -> str:
-    """Four digits from 1100 to 2099 are read as years are: "nineteen oh five"."""
-    if len(number) == 4 and number.isdigit() and 1100 <= int(number) <= 2099:
-        return year(int(number))
-    return cardinal(number)
+def _between(found: re.Match) -> str:
+    return " ".join(cardinal(part) for part in re.findall(r"\d+", found[0]))
 
 
 # "7:05", "19:00", "7:30 p.m.", "7:05:30"
-_TIME = (
-    rf"{_BEFORE}(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?:\s?{_HALF})?(?![:\d])"
-)
+_TIME = rf"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?:\s?{_HALF})?"
+_TIMES = re.compile(_TIME)
+_CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?:\s?(?i:[ap]\.m\.|[ap]m\b))?"
 _DAY = r"(?P<day>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?"
 _YEAR = r"(?:,?\s(?P<year>\d{4})(?!\d))?"
-_YEARS = r"(?:1[1-9]|20)\d\d"
+_BEHIND = r"(?![\w/:]|[.,]\d)"
+_UNIT_NAMES = "|".join(re.escape(each) for each in sorted(_UNITS, key=len, reverse=True))
 
-_RULES: tuple[tuple[str, Callable[[re.Match], str]], ...] = (
-    (rf"(?P<sign>[$€£¥])(?P<number>{_NUMBER}){_SCALE}(?![\w]|[.,]\d)", _read_money),
-    (_TIME, _read_time),
-    (rf"{_BEFORE}(?P<hour>1[0-2]|[1-9])\s?{_HALF}", _read_half),
+_RULES: tuple[tuple[str, Callable[[re.Match], str | None]], ...] = (
+    (r"24/7(?:/365)?", lambda found: "twenty-four seven"),
+    (r"\b(?:911|999|112)\b", _read_emergency),
     (
-        rf"{_BEFORE}(?P<year>\d{{4}})-(?P<m>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])(?![\w-])",
-        _read_iso_date,
+        rf"(?:(?<![\w.,)$€£¥₹])(?P<minus>[-−]))?(?P<land>\b(?:US|AU|A|CA|C|NZ|HK|S))?(?P<sign>[$€£¥₹])(?P<number>{_NUMBER})"
+        rf"(?:[-–](?:(?P=sign))?(?P<last>{_NUMBER}))?{_SCALE}"
+        r"(?:/(?P<per>hour|hr|h|day|night|week|wk|month|mo|year|yr|person|head|mile|kg|lb)(?!\w))?",
+        _read_money,
     ),
-    (rf"{_BEFORE}(?P<first>\d\d?)/(?P<second>\d\d?)(?:/(?P<year>\d{{4}}|\d\d))?{_BEHIND}", _read_slashes),
+    (rf"(?P<number>{_NUMBER})(?P<sign>[€£$¥₹¢])(?!\d)", _read_money_behind),
+    (rf"(?P<number>{_NUMBER})\s(?P<sign>[€¢])(?!\s?\d)", _read_money_behind),
+    (
+        rf"\b(?:(?P<front>USD|EUR|GBP|JPY)\s)?(?P<number>{_NUMBER})(?:\s(?P<code>USD|EUR|GBP|JPY)\b)",
+        _read_money_code,
+    ),
+    (rf"(?P<first>{_CLOCK})\s?[-–]\s?(?P<last>{_CLOCK})", _read_times),
+    (_TIME, _read_time),
+    (rf"(?P<hour>1[0-2]|[1-9])(?:\.(?P<minute>[0-5]\d))?\s?{_HALF}", _read_half),
+    (r"(?P<first>\d{1,3}):(?P<last>\d{1,3})(?:[-–](?P<to>\d{1,3}))?", _read_colon),
+    (r"(?P<year>\d{4})-(?P<m>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])", _read_iso_date),
+    (r"(?P<whole>\d{1,12})\s(?P<part>1/2|1/3|2/3|1/4|3/4)", _read_mixed_fraction),
+    (r"(?P<first>\d\d?)/(?P<second>\d\d?)(?:/(?P<year>\d{4}|\d\d))?", _read_slashes),
+    (
+        r"(?P<first>1?\d\d)/(?P<second>\d\d)",
+        lambda found: f"{cardinal(found['first'])} over {cardinal(found['second'])}",
+    ),
+    (
+        r"(?P<first>\d{1,4})/(?P<second>\d{1,4})",
+        lambda found: f"{plain(found['first'])} {cardinal(found['second'])}",
+    ),
     (rf"\b{_MONTH}\s{_DAY}{_YEAR}{_BEHIND}", _read_month_first),
     (rf"\b(?:the\s)?{_DAY}\s(?:of\s)?{_MONTH}(?![a-z]){_YEAR}", _read_day_first),
-    (rf"\b(?P<what>(?i:{'|'.join(_BEFORE_NUMBER)}))\.\s?(?P<number>\d+)\b", _read_numbered),
-    (r"(?<!\w)(?P<what>#)(?P<number>\d+)\b", _read_numbered),
-    (r"(?<![\w.,])['’]?(?P<years>(?:1[1-9]|20)\d0|[2-9]0)s\b", _read_decade),
+    *abbreviations.NUMBERED,
+    (r"(?P<mark>['’]?)(?P<years>(?:1\d|20)\d0|[2-9]0)s\b", _read_decade),
+    (r"(?<![\w.])['’](?P<year>\d\d)(?![\w'’])", _read_short_year),
     (r"\b(?P<number>\d{1,6})(?:st|nd|rd|th)\b", lambda found: ordinal(int(found["number"]))),
-    (rf"(?<![\w.,])(?P<number>{_NUMBER})\s?%", lambda found: f"{cardinal(found['number'])} percent"),
+    (rf"(?P<first>{_NUMBER})%?[-–](?P<last>{_NUMBER})(?P<percent>\s?%)", _read_range),
+    (rf"(?P<number>{_NUMBER})\s?%", lambda found: f"{cardinal(found['number'])} percent"),
+    (r"(?P<feet>\d)['’′](?P<inches>\d\d?)(?:\"|″|”|'')?", _read_height),
+    (rf"(?:(?P<first>{_NUMBER})[-–])?(?P<number>{_NUMBER})\s?(?P<unit>{_UNIT_NAMES})(?![\w²³/])", _read_unit),
+    (rf"(?:(?P<first>{_NUMBER})[-–])?(?P<number>{_NUMBER})(?P<unit>[sh])(?!\w)", _read_unit),
+    (rf"{_START}(?P<v>\b[vV])?(?P<parts>\d+(?:\.\d+){{2,}}|(?<=[vV])\d+(?:\.\d+)+)", _read_version),
     (
-        rf"(?<![\w.,])(?P<number>{_NUMBER})\s?(?P<unit>{'|'.join(map(re.escape, _UNITS))})(?!\w)",
-        lambda found: f"{cardinal(found['number'])} {_plural(_UNITS[found['unit']], found['number'])}",
+        r"(?<![\d-])\+?\d{1,4}(?:-\d{3,4})+|(?<![\d.,])\+?\d{9,}|\b0\d{2,4}(?:\s\d{3,4}){1,2}|\+\d{1,3}(?:\s\d{2,4}){2,4}",
+        _read_telephone,
     ),
-    (r"(?<![\w.,])\d+(?:\.\d+){2,}(?!\w)", _read_version),
-    (rf"(?<![\w.,–-])(?P<first>{_YEARS})[–-](?P<last>{_YEARS})(?![\w–-])", _read_range),
-    (r"(?<![\w-])\d{3,4}(?:-\d{3,4})+(?![\w-])|(?<!\w)\+?\d{9,}(?!\w)", _read_telephone),
-    (rf"(?<![\w.,–-])(?P<first>{_NUMBER})[–-](?P<last>{_NUMBER})(?![\w–-])", _read_range),
-    (r"\b(?:\d+[A-Za-z]|[A-Za-z]\d)[A-Za-z\d]*\b", _read_code),
-    (rf"(?<![\w.,-])[-−](?P<number>{_NUMBER})", lambda found: f"minus {cardinal(found['number'])}"),
+    (rf"(?P<first>{_NUMBER})[-–](?P<last>{_NUMBER})", _read_range),
+    (r"(?<![\d-])\d+(?:-\d+){2,}", _between),
+    (
+        r"(?<![\d.,])(?P<first>\d+)\s?[x×]\s?(?P<last>\d+)",
+        lambda found: f"{cardinal(found['first'])} by {cardinal(found['last'])}",
+    ),
+    (r"\b(?:\d+[A-Za-z]|[A-Za-z]+\d)[A-Za-z\d]*\b", _read_code),
+    (rf"(?P<number>{_NUMBER})\+", lambda found: f"{cardinal(found['number'])} plus"),
+    (rf"(?<![\w.,)-])[-−](?P<number>{_NUMBER})", lambda found: f"minus {cardinal(found['number'])}"),
     (r"(?P<whole>\d{1,12})(?P<part>[½¼¾⅓⅔])", _read_mixed_fraction),
-    (_NUMBER, lambda found: _plain(found[0])),
+    (_NUMBER, lambda found: plain(found[0])),
     ("[½¼¾⅓⅔]", lambda found: _FRACTIONS[found[0]]),
-    (rf"\b(?P<title>{'|'.join(_TITLES)})\.", _read_title),
-    (r"(?<!\w)(?P<phrase>(?i:etc|vs|e\.g|i\.e|approx))\.", _read_phrase),
-    (r"(?<=\s)&(?=\s)", lambda found: "and"),
+    *roman.RULES,
+    *abbreviations.RULES,
 )
 _COMPILED = tuple((re.compile(pattern), words) for pattern, words in _RULES)

@@ -1,9 +1,10 @@
 """From the words of a line to the words that are spoken, every step visible.
 
 `spoken` is the way in. The steps, in this order: the stage-marks cleaner (on by default) takes out markdown
-marks and emoji; the project's glossary respells names; numbers and abbreviations are written out (off by
-default). Each change is told with its place in the line as written. A text must be checked afterwards
-(`prompts.text.check_line`): without its marks `<|im_**start|>` is a control token.
+marks and emoji; the project's glossary respells names; cues in brackets go, for a model that would read them
+out; numbers and abbreviations are written out (off by default); what a model can't read becomes what it can,
+or goes (`prompts/letters.py`). Each change is told with its place in the line as written. A text must be
+checked afterwards (`prompts.text.check_line`): without its marks `<|im_**start|>` is a control token.
 
 The cleaner only ever takes away. Asterisks, underscores and backticks go where they mark words, and stay
 between two letters or digits ("5*3", "snake_case", "don`t") and alone between spaces ("5 * 3"); bold marks
@@ -17,10 +18,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prompts import text as words
 from prompts.changes import Change, Trail, Wording, changed
+from prompts.letters import DIGITS, before_numbers, fold, plain_spaces, spelled
 from prompts.numbers import read_numbers
 from prompts.text import PromptError
 
@@ -51,6 +53,7 @@ _LINK = re.compile(r"!?\[([^\[\]\n]{1,200})\]\((?:https?:|mailto:|www\.|[/#]|[\w
 _ROW_MARK = re.compile(r"^[ \t]*((?:>[ \t]*)+(?:#{1,6}(?=[ \t]))?|#{1,6}(?=[ \t])|\*(?=[ \t]))", re.MULTILINE)
 _MARK_CLUSTER = re.compile(r"[*_`~]+")
 _MARK_RUN = re.compile(r"\*+|_+|`+|~~+")
+_SPACED_CUE = re.compile(rf"[{words.WHITE_SPACE}]{{0,8}}{words.CUE.pattern}(?=[.,;:!?…])|{words.CUE.pattern}")
 _LINE_BREAK = re.compile(f"[{words.LINE_BREAKS}]")
 _SPACES = re.compile(f"[{words.WHITE_SPACE}]")
 
@@ -62,18 +65,55 @@ def spoken(
     numbers: bool = False,
     glossary: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     language: str = "en",
+    cues: bool = True,
+    characters: str | None = None,
 ) -> Wording:
-    """What is spoken of `text`, all changes placed in `text`. Raises PromptError for a faulty glossary."""
+    """What is spoken of `text`, all changes placed in `text`. Raises PromptError for a faulty glossary.
+
+    `cues`: whether the model performs them. `characters` are those that it reads, "" for all; without them
+    nothing is folded.
+    """
     trail, changes, note = Trail(text), [], ""
     steps = [_clean] if clean else []
     steps.append(lambda now: respell(now, dict(glossary)))
-    if numbers:
-        steps.append(lambda now: read_numbers(now, language))
+    if not cues:
+        steps.append(cut_cues)
+    steps += _reading(numbers, language, characters)
     for step in steps:
         done = step(text)
         changes += trail.follow(done.changes)
         text, note = done.text, done.note or note
     return Wording(text, tuple(sorted(changes, key=lambda change: change.start)), note)
+
+
+def _reading(numbers: bool, language: str, characters: str | None) -> list[Callable[[str], Wording]]:
+    """The steps that make digits words, and the characters those of the model."""
+    reader = [lambda now: _read_outside_cues(now, language)] if numbers else []
+    if characters is None:
+        return reader
+    if not characters:
+        return [plain_spaces, *reader]
+    steps = [lambda now: fold(now, characters)]
+    if numbers:
+        rest = [] if set(DIGITS) <= set(characters) else [spelled]
+        steps = [lambda now: before_numbers(now, characters), *reader, *rest, *steps]
+    return steps
+
+
+def _read_outside_cues(text: str, language: str) -> Wording:
+    """`read_numbers`, but for what stands in square brackets: that is played, not said."""
+    read = read_numbers(text, language)
+    inside = {place for found in words.CUE.finditer(text) for place in range(*found.span())}
+    changes = tuple(change for change in read.changes if change.start not in inside)
+    return Wording(changed(text, changes), changes, read.note)
+
+
+def cut_cues(text: str) -> Wording:
+    """`text` without its cues in square brackets, and without the space that would be left doubled."""
+    gone = bytearray(len(text))
+    for found in _SPACED_CUE.finditer(text):
+        gone[found.start() : found.end()] = b"\1" * len(found[0])
+    return _without(text, gone, "cues")
 
 
 def clean(text: str) -> Wording:
@@ -82,14 +122,19 @@ def clean(text: str) -> Wording:
     gone = bytearray(len(text))
     for start, end in [*emoji, *_marks(text, emoji)]:
         gone[start:end] = b"\1" * (end - start)
-    for start, end in list(_doubled_space(text, gone)):
-        gone[start:end] = b"\1" * (end - start)
-    stretches = (found.span() for found in re.finditer(b"\1+", gone))
-    changes = tuple(Change(start, end, text[start:end], "", "stage marks") for start, end in stretches)
-    return Wording(changed(text, changes), changes)
+    return _without(text, gone, "stage marks")
 
 
 _clean = clean  # `spoken` has a switch of that name
+
+
+def _without(text: str, gone: bytearray, step: str) -> Wording:
+    """`text` without the characters whose place in `gone` is 1, nor the space that they leave doubled."""
+    for start, end in list(_doubled_space(text, gone)):
+        gone[start:end] = b"\1" * (end - start)
+    stretches = (found.span() for found in re.finditer(b"\1+", gone))
+    changes = tuple(Change(start, end, text[start:end], "", step) for start, end in stretches)
+    return Wording(changed(text, changes), changes)
 
 
 def respell(text: str, glossary: Mapping[str, str]) -> Wording:

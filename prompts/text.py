@@ -29,8 +29,8 @@ SPEAKER = "<|speaker:0|>"
 SEMANTIC_PREFIX = "<|semantic:"
 STRUCTURAL = ("<|im_start|>", "<|im_end|>", "<|voice|>", "<|text|>", "<|interleave|>")
 
-_CUE = re.compile(r"\[[^\[\]]*\]")
-_SPEAKER_TAG = re.compile(r"<\|speaker:(?:[0-9]|1[0-5])\|>")
+CUE = re.compile(r"\[[^\[\]]*\]")
+SPEAKER_TAG = re.compile(r"<\|speaker:(?:[0-9]|1[0-5])\|>")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A digit or an "i" before U+FE0F is shown as a picture; selectors and the keycap are marks that nobody reads.
 _PICTURE = re.compile("[^\ufe0f]\ufe0f|[\ufe00-\ufe0f\u20e3\U000e0100-\U000e01ef]")
@@ -47,7 +47,7 @@ def strip(text: str) -> str:
 
 def tag(text: str) -> str:
     """`text` with a speaker tag in front, unless its first word already is one."""
-    return text if _SPEAKER_TAG.match(text.lstrip(WHITE_SPACE)) else f"{SPEAKER} {text}"
+    return text if SPEAKER_TAG.match(text.lstrip(WHITE_SPACE)) else f"{SPEAKER} {text}"
 
 
 def reference_block(text: str) -> str:
@@ -55,7 +55,7 @@ def reference_block(text: str) -> str:
     tagged = tag(text)
     body = tagged.lstrip(WHITE_SPACE)
     space = tagged[: len(tagged) - len(body)]
-    end = _SPEAKER_TAG.match(body).end()
+    end = SPEAKER_TAG.match(body).end()
     return body[:end] + space + body[end:]
 
 
@@ -89,20 +89,20 @@ def has_something_to_say(text: str) -> bool:
 
 def cues(text: str) -> list[str]:
     """The cues in square brackets that `text` holds, as written."""
-    return _CUE.findall(text)
+    return CUE.findall(text)
 
 
 def without_cues(text: str) -> str:
     """`text` without cues in square brackets, for a model that would read them out."""
-    if not _CUE.search(text):
+    if not CUE.search(text):
         return text
-    left = " ".join(_CUE.sub(" ", text).split())
+    left = " ".join(CUE.sub(" ", text).split())
     return re.sub(r" (?=[.,;:!?…])", "", left)
 
 
 def readable(text: str) -> str:
     """`text`, as long as it was, with spaces in place of speaker tags and of letters shown as pictures."""
-    return _PICTURE.sub(_blank, _SPEAKER_TAG.sub(_blank, text))
+    return _PICTURE.sub(_blank, SPEAKER_TAG.sub(_blank, text))
 
 
 def check_line(text: str, specials: Iterable[str] = (), field: str = "The line") -> None:
@@ -172,7 +172,7 @@ def _token_problem(text: str) -> str | None:
     if SEMANTIC_PREFIX in text:
         return f"contains {SEMANTIC_PREFIX}, the start of an audio token; remove it"
     for found in re.finditer(r"<\|speaker", text):
-        if not _SPEAKER_TAG.match(text, found.start()):
+        if not SPEAKER_TAG.match(text, found.start()):
             place = f"character {found.start() + 1:,}"
             return f"contains a broken speaker tag at {place}; write {SPEAKER} or remove it"
     if broken := _SURROGATE.search(text):
@@ -181,7 +181,7 @@ def _token_problem(text: str) -> str | None:
 
 
 def _speaker_problem(text: str) -> str | None:
-    for found in _SPEAKER_TAG.findall(text):
+    for found in SPEAKER_TAG.findall(text):
         if found != SPEAKER:
             return f"contains the speaker tag {found}, but a take has one voice; write {SPEAKER} or remove it"
     return None

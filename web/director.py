@@ -322,7 +322,7 @@ class Director:
         if voice is None or voice is not room.voices.get(line.actor) or take.voice != voice_key(played):
             return None
         try:
-            same_words = room.scene.reading.words(line.text) in take.text
+            same_words = room.scene.reading.words(line.text, troupe.family.capabilities) in take.text
         except PromptError:
             return None
         return room.sound(take.id) if same_words else None

@@ -94,6 +94,7 @@ class Stage:
         temperature: float,
         top_p: float,
         top_k: float | None,
+        numbers: bool,
         key: Any,
         request: gr.Request,
         *clips: str | None,
@@ -106,7 +107,8 @@ class Stage:
         try:
             character = self._character(voice, ready, describe, name, scene, clips)
             sampling = sampling_of(temperature, top_p, top_k)
-            wanted = TakeRequest(self._directed(text, direction), character, (), sampling, seed_of(seed))
+            said = self._directed(text, direction)
+            wanted = TakeRequest(said, character, (), sampling, seed_of(seed), numbers=bool(numbers))
         except RequestError as problem:
             yield player.trouble(take_id, str(problem)), *[gr.skip()] * 4
             return

@@ -10,6 +10,7 @@ from pathlib import Path
 import gradio as gr
 from gradio.components import Component
 
+from engine.reading import writes_numbers
 from engine.take import Sampling
 from web.clips import clip_fields
 from web.handlers import CLIPS, DESCRIBED, OWN, READY, Stage
@@ -38,7 +39,7 @@ def line_tab(stage: Stage, player: gr.HTML, key: gr.BrowserState, others: list) 
         with gr.Column(scale=3, min_width=320):
             line = _line_fields(stage)
             voice = _voice_fields(stage)
-            draw = _draw_fields()
+            draw = _draw_fields(stage)
             with gr.Row(elem_classes="bar"):
                 perform = gr.Button("Perform", variant="primary", min_width=120, elem_id=PERFORM)
                 stop = gr.Button("Stop", min_width=100, elem_id="stop")
@@ -97,8 +98,8 @@ def _voice_fields(stage: Stage) -> VoiceFields:
     return VoiceFields(kind, ready, [describe, name, scene], clips)
 
 
-def _draw_fields() -> list[Component]:
-    """Seed and sampling, under "More"."""
+def _draw_fields(stage: Stage) -> list[Component]:
+    """Seed, sampling and how numbers are read, under "More"."""
     usual = Sampling()
     with gr.Accordion("More", open=False):
         seed = gr.Textbox(
@@ -111,7 +112,11 @@ def _draw_fields() -> list[Component]:
         temperature = gr.Slider(0, 2, usual.temperature, step=0.05, label="Temperature")
         top_p = gr.Slider(0.05, 1, usual.top_p, step=0.01, label="Top-p")
         top_k = gr.Number(0, label="Top-k", precision=0, minimum=0, info="0: the model's own rule.")
-    return [seed, temperature, top_p, top_k]
+        able = stage.family.capabilities
+        numbers = gr.Checkbox(
+            writes_numbers(able, None), label="Write numbers and abbreviations out as words"
+        )
+    return [seed, temperature, top_p, top_k, numbers]
 
 
 def _take_fields() -> list[Component]:

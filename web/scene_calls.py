@@ -16,8 +16,9 @@ from engine.audio_files import write_take
 from engine.card import NOTICE
 from engine.limits import check_seed
 from engine.mix import equal_gains
+from engine.reading import performed
 from engine.scene import Reading, Scene, SceneLine
-from engine.take import RequestError
+from engine.take import RequestError, TakeRequest
 from prompts.text import PromptError
 from web.cast_stage import LETTERS, CastStage
 from web.casting import Voice, level, voice_of, voices_of
@@ -91,6 +92,7 @@ class SceneCalls:
         facts = {"notice": NOTICE, "model": take.model, "revision": take.revision, "seed": take.seed}
         path = room.file(f"line-{wanted.number}.wav")
         write_take(path, room.sound(take.id), take.sample_rate, facts | {"text": take.text})
+        family, again = self.scenes.main.family, TakeRequest(take.text, numbers=room.scene.reading.numbers)
         stale = {room.scene.line(each).number: mark.sentence for each, mark in room.scene.stale().items()}
         told = {
             "line": wanted.number,
@@ -98,6 +100,7 @@ class SceneCalls:
             "takes": len(room.scene.takes_of(wanted.id)),
             "seed": str(take.seed),
             "text": take.text,
+            "performed": performed(again, family),
             "finish_reason": take.finish_reason,
             "flags": list(take.flags),
             "stale": {str(number): sentence for number, sentence in sorted(stale.items())},
@@ -148,7 +151,7 @@ class SceneCalls:
             raise RequestError(f"The options are an object with some of {', '.join(sorted(OPTIONS))}.")
         reading = Reading(
             bool(options.get("clean", True)),
-            bool(options.get("numbers", False)),
+            None if options.get("numbers") is None else bool(options["numbers"]),
             pairs_of(options.get("glossary")),
         )
         reading.words("")

@@ -15,10 +15,11 @@ import gradio as gr
 from engine.attempt import remembered_at
 from engine.engine import Engine
 from engine.family import Family
+from engine.reading import told_unread, writes_numbers
 from engine.scene import LINE_GAP_S, Mark, SceneLine, SceneTake
 from engine.take import RequestError
 from engine.voices import ReadyVoice
-from prompts.spoken import spoken
+from prompts.changes import UNREAD
 from prompts.text import PromptError
 from web.casting import CLIPS, DESCRIBED, FILE, OWN, READY, Voice
 from web.rooms import Room
@@ -50,7 +51,10 @@ def scene_facts(room: Room, engine: Engine, note: str = "") -> dict[str, Any]:
     """What the list of lines shows; `note` is a sentence for whoever just did something."""
     with room.lock:
         stale, landmarks = room.scene.stale(), _landmarks(room)
-        rows = [_row(room, line, stale.get(line.id), landmarks.get(line.id, [])) for line in room.scene.lines]
+        rows = [
+            _row(room, engine.family, line, stale.get(line.id), landmarks.get(line.id, []))
+            for line in room.scene.lines
+        ]
         return {
             "rows": rows,
             "problems": [
@@ -108,7 +112,9 @@ def _drawn(script: str, elem_id: str) -> gr.HTML:
     )
 
 
-def _row(room: Room, line: SceneLine, mark: Mark | None, landmarks: list[str]) -> dict[str, Any]:
+def _row(
+    room: Room, family: Family, line: SceneLine, mark: Mark | None, landmarks: list[str]
+) -> dict[str, Any]:
     take = room.scene.accepted_take(line.id)
     row = {
         "id": line.id,
@@ -125,25 +131,21 @@ def _row(room: Room, line: SceneLine, mark: Mark | None, landmarks: list[str]) -
         "takes": len(room.scene.takes_of(line.id)),
         "take": _take(room, take) if take else None,
     }
-    return row | _wording(room, line)
+    return row | _wording(room, line, family)
 
 
-def _wording(room: Room, line: SceneLine) -> dict[str, Any]:
-    """What is spoken, where it isn't what is written, and what changed it."""
-    reading = room.scene.reading
+def _wording(room: Room, line: SceneLine, family: Family) -> dict[str, Any]:
+    """What is spoken, where it isn't what is written, what changed it, and what can't be read."""
+    reading, able = room.scene.reading, family.capabilities
     try:
-        wording = spoken(
-            line.text,
-            clean=reading.clean,
-            numbers=reading.numbers,
-            glossary=reading.glossary,
-            language=reading.language,
-        )
+        wording = reading.wording(line.text, able)
     except PromptError as problem:
         return {"spoken": "", "steps": str(problem)}
     if wording.text == line.text:
-        return {"spoken": "", "steps": wording.note if reading.numbers else ""}
-    return {"spoken": wording.text, "steps": ", ".join(sorted({each.step for each in wording.changes}))}
+        return {"spoken": "", "steps": wording.note if writes_numbers(able, reading.numbers) else ""}
+    steps = sorted({each.step for each in wording.changes if each.step != UNREAD})
+    told = [told_unread(family.name, wording.unread)] if wording.unread else []
+    return {"spoken": wording.text, "steps": "; ".join([*([", ".join(steps)] if steps else []), *told])}
 
 
 def _take(room: Room, take: SceneTake) -> dict[str, Any]:

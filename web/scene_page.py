@@ -129,7 +129,9 @@ def _script_fields(scenes: SceneStage) -> ScriptFields:
             info="The same script, cast and seed give the same scene.",
         )
         clean = gr.Checkbox(True, label="Leave out stage marks: markdown and emoji are not read")
-        numbers = gr.Checkbox(False, label="Write numbers and abbreviations out as words")
+        numbers = gr.Checkbox(
+            scenes.writes_numbers(None), label="Write numbers and abbreviations out as words"
+        )
         glossary = gr.Dataframe(
             [["", ""]],
             headers=["Written", "Said"],

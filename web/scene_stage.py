@@ -22,6 +22,7 @@ from engine.engine import Engine
 from engine.json_values import read_file
 from engine.limits import check_seed
 from engine.mix import Part, mixed
+from engine.reading import writes_numbers
 from engine.scene import FORGOTTEN, PINNED, Reading, Scene
 from engine.scene_file import MAX_BYTES
 from engine.take import RequestError
@@ -51,6 +52,10 @@ class SceneStage:
         self.director = Director(stage, understudy)
         self.main, self.rehearsal = self.director.main, self.director.rehearsal
         self.examples = json.loads((SCENES / "scenes.json").read_text(encoding="utf-8"))
+
+    def writes_numbers(self, numbers: bool | None) -> bool:
+        """Whether the model that performs gets numbers as words: as asked for, or because it needs it."""
+        return writes_numbers(self.main.family.capabilities, numbers)
 
     # The script.
 
@@ -86,7 +91,9 @@ class SceneStage:
         """The visible switches: seed, stage marks, numbers, respellings."""
         room = self.room(key, request)
         try:
-            reading = Reading(bool(clean), bool(numbers), pairs_of(glossary))
+            # What this model needs anyhow is no choice: another one may need something else.
+            chosen = None if bool(numbers) == self.writes_numbers(None) else bool(numbers)
+            reading = Reading(bool(clean), chosen, pairs_of(glossary))
             reading.words("")
             wanted = seed_of(seed) if str(seed or "").strip() else room.scene.seed
             check_seed(wanted)
@@ -312,7 +319,8 @@ class SceneStage:
     def _all(self, room: Room, note: str = "") -> Yield:
         reading = room.scene.reading
         glossary = [list(pair) for pair in reading.glossary] or [["", ""]]
-        settings = str(room.scene.seed), reading.clean, reading.numbers, glossary
+        numbers = self.writes_numbers(reading.numbers)
+        settings = str(room.scene.seed), reading.clean, numbers, glossary
         call = room.call.facts() if room.call else {}
         return room.source, *settings, self.rows(room, note), self._cast(room), call
 

@@ -13,7 +13,12 @@ TEMPLATE = """<p class="tr-takes-title" id="tr-takes-title">Your takes</p>
 <p class="tr-takes-empty">Every take you make is listed here.</p>
 <ol class="tr-takes-list" aria-labelledby="tr-takes-title"></ol>"""
 ENDS = {"length": "ended at its length limit", "deadline": "ended at its time limit", "cancelled": "cut"}
-FLAGS = {"ran_long": "ran long", "split": "in {} pieces", "history_dropped": "{} earlier lines left out"}
+FLAGS = {
+    "ran_long": "ran long",
+    "split": "in {} pieces",
+    "history_dropped": "{} earlier lines left out",
+    "unread": "{} characters left out that it can't read",
+}
 
 
 def take_list() -> gr.HTML:
@@ -27,6 +32,8 @@ def entry(take: Take) -> dict[str, str]:
     card = take.card
     end = ENDS.get(card["finish_reason"])
     facts = [f"{take.audio_s:.1f} s", *([end] if end else []), *in_words(card["flags"])]
+    if card.get("performed", card["text"]) != card["text"]:
+        facts.append(f"spoken: {card['performed']}")
     return {"line": card["text"], "facts": " · ".join([*facts, f"seed {card['seed']}"])}
 
 

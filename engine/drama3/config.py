@@ -126,7 +126,8 @@ class QuantizationConfig:
 class Drama3Config:
     """A whole checkpoint. The semantic band is the ids of the first codebook: id = start + code.
 
-    `performs_cues` is ours: false says that the model would read `[sighs]` or a direction out.
+    The last three are ours. `performs_cues`: false says that it would read `[sighs]` or a direction out.
+    `characters` are all that it learnt to read, "" for everything; `languages` are codes, none for all.
     """
 
     text: TextConfig
@@ -136,6 +137,8 @@ class Drama3Config:
     semantic_end_token_id: int
     eos_token_id: int
     performs_cues: bool = True
+    characters: str = ""
+    languages: tuple[str, ...] = ()
 
     @classmethod
     def from_folder(cls, folder: Path) -> Drama3Config:
@@ -166,7 +169,9 @@ class Drama3Config:
         text, tower = _text(top.section("text_config")), _tower(top.section("audio_decoder_config"))
         _check_tower_fits(top, text, tower)
         start, end, eos = _candidates(top, text.vocab_size, tower.vocab_size)
-        return cls(text, tower, _quantization(top), start, end, eos, top.truth("performs_cues", default=True))
+        cues = top.truth("performs_cues", default=True)
+        reads = _characters(top), _languages(top)
+        return cls(text, tower, _quantization(top), start, end, eos, cues, *reads)
 
     @property
     def candidate_ids(self) -> list[int]:
@@ -372,6 +377,20 @@ def _candidates(top: Section, vocab_size: int, codebook_size: int) -> tuple[int,
     if start <= eos <= end:
         raise top.fail("eos_token_id", f"outside the semantic band {start} to {end}")
     return start, end, eos
+
+
+def _characters(top: Section) -> str:
+    characters = top.get("characters", "")
+    if not isinstance(characters, str) or (characters and not {" ", "a"}.issubset(characters)):
+        raise top.fail("characters", "a text of all characters that the model reads, or absent")
+    return characters
+
+
+def _languages(top: Section) -> tuple[str, ...]:
+    languages = top.get("languages", [])
+    if not isinstance(languages, list) or not all(isinstance(each, str) for each in languages):
+        raise top.fail("languages", 'a list of codes such as "en", or absent')
+    return tuple(languages)
 
 
 def _quantization(top: Section) -> QuantizationConfig | None:

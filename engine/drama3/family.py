@@ -63,7 +63,13 @@ class Drama3Family:
         self.name, self.revision = name, revision
         self.config, self.model, self.codec, self.tokenizer = config, model, codec, tokenizer
         self.capabilities = Capabilities(
-            clone=True, describe=True, direct=config.performs_cues, history=True, seeds=True, languages=()
+            clone=True,
+            describe=True,
+            direct=config.performs_cues,
+            history=True,
+            seeds=True,
+            languages=config.languages,
+            characters=config.characters,
         )
         self.host = host_weights(model, codec)
         self.sample_rate, self.hop = codec.sample_rate, codec.hop

@@ -18,6 +18,8 @@ import threading
 
 import espeakng_loader
 
+from engine.kokoro.utterances import stretches
+
 VOICES = {"american": b"en-us", "british": b"en"}  # espeak-ng's plain English is its British one
 
 _PLAYBACK = 1  # espeak_Initialize: samples would be handed to us; none are ever asked for
@@ -44,10 +46,11 @@ def phonemes(sentence: str, accent: str) -> str:
         library = _library()
         if library.espeak_SetVoiceByName(VOICES[accent]) != 0:
             raise RuntimeError(f"espeak-ng has no {accent} English")
+        ipa = functools.partial(_ipa, library)
         for match in _MARK.finditer(sentence):
-            parts += [_ipa(library, sentence[start : match.start()]), _mark(match)]
+            parts += [stretches(sentence[start : match.start()], ipa), _mark(match)]
             start = match.end()
-        parts.append(_ipa(library, sentence[start:]))
+        parts.append(stretches(sentence[start:], ipa))
     return " ".join("".join(parts).split())
 
 

@@ -8,7 +8,6 @@ accepted and changes nothing.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,12 @@ import numpy as np
 
 from engine.family import Capabilities, Piece, PieceEnd, PromptSize, Sound
 from engine.kokoro import weights
+from engine.kokoro.characters import CHARACTERS
 from engine.kokoro.voices import Voice, choose, read_voices
 from engine.take import Character, RequestError, Spoken, Status
 from engine.vocoder import pcm16
-from prompts.text import check_character_field, check_line, cues
+from prompts.letters import fold
+from prompts.text import check_character_field, check_line, cues, without_cues
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -46,7 +47,14 @@ class KokoroFamily:
     name = "kokoro"
     revision = weights.REVISION
     capabilities = Capabilities(
-        clone=False, describe=True, direct=False, history=False, seeds=False, languages=("en",)
+        clone=False,
+        describe=True,
+        direct=False,
+        history=False,
+        seeds=False,
+        languages=("en",),
+        characters=CHARACTERS,
+        reads_descriptions=False,
     )
     sample_rate = SAMPLE_RATE
     hop = HOP
@@ -181,11 +189,10 @@ def trim(samples: np.ndarray) -> np.ndarray:
 
 def _check_words(text: str) -> None:
     """Raise RequestError where nothing is left to say, or in a script that Kokoro's English can't read."""
-    from engine.kokoro.phrases import phrases, spoken
+    from engine.kokoro.phrases import phrases
 
-    words = spoken(text)
-    for letter in unicodedata.normalize("NFKC", words):
-        if letter.isalpha() and not unicodedata.name(letter, "").startswith("LATIN"):
+    for letter in "".join(fold(without_cues(text), CHARACTERS).unread):
+        if letter.isalpha():
             raise RequestError(f"The stand-in voice reads English only, not {letter!r}; {_ANOTHER}.")
     if not phrases(text, "american"):
         what = f"perform a cue alone, such as {cues(text)[0]}" if cues(text) else "say a line without words"

@@ -11,39 +11,19 @@ from dataclasses import dataclass
 
 from kokoro_onnx.chunker import pause_after, split_phonemes
 
+from engine.kokoro.characters import CHARACTERS
 from engine.kokoro.espeak import phonemes
+from prompts.letters import fold
+from prompts.numbers import read_numbers
 from prompts.text import SPEAKER, without_cues
 
 MAX_PHONEMES = 400
 SENTENCE_PAUSE_S = 0.25
 CLAUSE_PAUSE_S = 0.1
 
-# espeak-ng spells most of these letter by letter, and a full stop behind them is not the end of a sentence.
-ABBREVIATIONS = {
-    "Capt": "Captain",
-    "Col": "Colonel",
-    "Dr": "Doctor",
-    "Gen": "General",
-    "Jr": "Junior",
-    "Lt": "Lieutenant",
-    "Mr": "Mister",
-    "Mrs": "Missus",
-    "Ms": "Miz",
-    "Prof": "Professor",
-    "Rev": "Reverend",
-    "Sgt": "Sergeant",
-    "Sr": "Senior",
-    "St": "Saint",
-    "vs": "versus",
-}
-CURRENCIES = {"$": "dollar", "£": "pound", "€": "euro"}
-
 _PICTURE = re.compile(
     "[\u2190-\u2bff\ufe0e\ufe0f\u200d\U0001f000-\U0001faff]+"
 )  # espeak-ng reads an emoji's name
-_ABBREVIATION = re.compile(rf"\b({'|'.join(ABBREVIATIONS)})\.(?=\s)")
-_MONEY = re.compile(r"([$£€])\s?(\d[\d,]*(?:\.\d+)?)")
-_OH_MINUTE = re.compile(r"\b(\d{1,2}):0(\d)\b")
 _SENTENCE_END = re.compile(r"([.!?…]+['\"”’»)\]]*)\s+(?![a-z])")
 _DOTTED = re.compile(r"(?:^|\s)(?:[A-Za-z]\.)*[A-HJ-Za-z]$")  # "J", "U.S", "a.m", but not the pronoun
 
@@ -70,15 +50,9 @@ def phrases(text: str, accent: str) -> list[Phrase]:
 
 
 def spoken(text: str) -> str:
-    """`text` as it is read: without cues and pictures; abbreviations, sums and times in words."""
+    """`text` as it is read: without cues and pictures; numbers and abbreviations in words."""
     text = _PICTURE.sub(" ", without_cues(text.replace(SPEAKER, " ")))
-    text = _ABBREVIATION.sub(lambda match: ABBREVIATIONS[match[1]], text)
-    text = _MONEY.sub(
-        lambda match: f"{match[2]} {CURRENCIES[match[1]]}{'' if match[2] == '1' else 's'}", text
-    )
-    text = _OH_MINUTE.sub(
-        lambda match: f"{match[1]} o'clock" if match[2] == "0" else f"{match[1]} oh {match[2]}", text
-    )
+    text = read_numbers(fold(text, CHARACTERS).text).text
     return re.sub(r"\s+([.,;:!?…])", r"\1", " ".join(text.split()))
 
 

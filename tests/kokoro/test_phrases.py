@@ -46,9 +46,14 @@ def test_the_dots_of_an_abbreviation_make_no_pause_inside_a_sentence():
         ("[whispers] Come here.", "Come here."),
         ("Now \N{RUNNER}\N{ZERO WIDTH JOINER}\N{MALE SIGN}\N{VARIATION SELECTOR-16} run", "Now run"),
         ("<|speaker:0|> Hello.", "Hello."),
-        ("Capt. Hale  owes\n$5.50.", "Captain Hale owes 5.50 dollars."),
-        ("It cost £1.", "It cost 1 pound."),
-        ("At 7:00 or 7:05 or 7:15.", "At 7 o'clock or 7 oh 5 or 7:15."),
+        ("Capt. Hale  owes\n$5.50.", "Captain Hale owes five dollars and fifty cents."),
+        ("It cost £1.", "It cost one pound."),
+        ("At 7:00 or 7:05 or 7:15.", "At seven o'clock or seven oh five or seven fifteen."),
+        ("We won $2 million.", "We won two million dollars."),
+        ("It cost $1.5 million.", "It cost one point five million dollars."),
+        ("King Henry VIII, flat No. 5, 24/7", "King Henry the eighth, flat number five, twenty-four seven"),
+        ("Don`t, don＇t, donʼt.", "Don't, don't, don't."),
+        ("Zoë’s café", "Zoë’s café"),
     ],
 )
 def test_cues_and_pictures_are_dropped_and_signs_become_words(text, read):
@@ -78,3 +83,34 @@ def test_accents_are_heard_in_the_phonemes():
 @given(st.text(max_size=200))
 def test_any_text_becomes_phrases_within_the_limit(text):
     assert all(0 < len(phrase.phonemes) <= MAX_PHONEMES for phrase in phrases(text, "british"))
+
+
+@pytest.mark.parametrize(
+    "text", ["Mmm.", "Hm.", "Hmmm", "Shh!", "Sssh", "Psst!", "Pfft", "Brr", "Grr", "Hmph", "Mhm", "Zzz"]
+)
+def test_a_sound_is_one_syllable_and_not_spelled(text):  # C-12
+    (phrase,) = phrases(text, "british")
+    assert not any(name in phrase.phonemes for name in ("ɛm", "ɛs", "eɪtʃ", "iː", "ɛd", "ɑː"))
+    assert phrase.phonemes.count("ˈ") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "begins", "goes_on"),
+    [
+        ("W-what do you mean?", "wə ", "wˌʌt"),  # C-12
+        ("B-but I was here.", "bə ", "bˌʌt"),
+        ("Th-that is it.", "ðə ", "ðˈæt"),
+        ("N-n-no.", "nə nə ", "nˈoʊ"),
+        ("St-stop.", "stə ", "stˈɑːp"),
+        ("K-knock.", "nə ", "nˈɑːk"),
+        ("Ch-children.", "tʃə ", "tʃˈɪldɹən"),
+    ],
+)
+def test_a_stammer_is_the_sound_that_its_word_begins_with(text, begins, goes_on):
+    (phrase,) = phrases(text, "american")
+    assert phrase.phonemes.startswith(begins + goes_on)
+
+
+@pytest.mark.parametrize("text", ["re-read", "T-shirt", "X-ray", "no-no", "co-owner", "I-I", "mm-hm's"])
+def test_words_with_a_hyphen_are_no_stammers(text):
+    assert "ə " not in phrases(text, "american")[0].phonemes

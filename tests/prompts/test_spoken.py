@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -147,6 +149,99 @@ def test_a_control_token_that_cleaning_makes_is_caught_by_the_check():
 def test_numbers_and_abbreviations_are_written_out(written, said):
     assert read_numbers(written).text == said
     assert not any(mark.isdigit() for mark in read_numbers(written).text)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("The shop is open 24/7.", "The shop is open twenty-four seven."),  # C-08
+        ("an MP3 player, flight BA2490", "an M P three player, flight B A twenty-four ninety"),  # C-09
+        ("US$40, $5k, 9.58s, 99¢", "forty US dollars, five thousand dollars, nine point five eight seconds, "
+         "ninety-nine cents"),
+        ("A$5, -$5, $5/hour, £3bn, 40€, 20 USD", "five Australian dollars, minus five dollars, "
+         "five dollars per hour, three billion pounds, forty euros, twenty US dollars"),
+        ("a $5 bill, $5-10, $.50", "a five dollar bill, five to ten dollars, fifty cents"),
+        ("World War II ended. King Henry VIII had six wives.",
+         "World War two ended. King Henry the eighth had six wives."),  # C-10
+        ("World War I, Act III, Scene II, Chapter XIV, Part II and III",
+         "World War one, Act three, Scene two, Chapter fourteen, Part two and three"),
+        ("Elizabeth II's crown, Louis XIV, John Paul II, Henry V, King Charles I.",
+         "Elizabeth the second's crown, Louis the fourteenth, John Paul the second, Henry the fifth, "
+         "King Charles the first."),
+        ("We won $2 million. It cost $1.5 million.",
+         "We won two million dollars. It cost one point five million dollars."),  # C-11
+        ("Mr Hale and Mrs Hale are here.", "Mister Hale and Missus Hale are here."),  # C-14
+        ("Dr Foster, Prof Lane, St Mary, Ms Lee, MR HALE",
+         "Doctor Foster, Professor Lane, Saint Mary, Miz Lee, MISTER HALE"),
+        ("We met on Elm St. Then he left his Elm St", "We met on Elm Street. Then he left his Elm Street"),
+        ("He said no. 5 men heard it. Flat No. 5.", "He said no. five men heard it. Flat number five."),
+        ("No. 5 men heard it.", "No. five men heard it."),
+        ("1066, the 1900s, 1905, 1000 men, '68", "ten sixty-six, the nineteen hundreds, nineteen oh five, "
+         "one thousand men, 'sixty-eight"),
+        ("Psalm 23:4, John 3:16-18, 2-1, 1914-18", "Psalm twenty-three four, John three sixteen to eighteen, "
+         "two to one, nineteen fourteen to eighteen"),
+        ("Call 911 now! Dial 999. 911 men.", "Call nine one one now! Dial nine nine nine. "
+         "nine hundred and eleven men."),
+        ("'20 men,' he said, '5'. The 747's wing. At 5: go.",
+         "'twenty men,' he said, 'five'. The seven hundred and forty-seven's wing. At five: go."),
+        ("COVID-19, a 5-year-old, 24-hour, 4x4, 50+, 7.30pm",
+         "COVID-nineteen, a five-year-old, twenty-four-hour, four by four, fifty plus, seven thirty p m"),
+        ("5-10%, 5-10 km, 20 m², 6'2\", 120/80, 2 1/2", "five to ten percent, five to ten kilometres, "
+         "twenty square metres, six foot two, one hundred and twenty over eighty, two and a half"),
+    ],
+)  # fmt: skip
+def test_numbers_that_people_write(written, said):
+    assert read_numbers(written).text == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I saw it. V was right.",  # C-10
+        "Mix it.",
+        "In Part I saw him. With Henry I saw it. The IV line. MIX XL.",
+        "He said no. I said no.",
+        "x86_64.tar:3 and a.5 and 5...no and 1,2,3 and $x5",
+        "Hon, come here. The st thing.",
+    ],
+)
+def test_what_is_no_number_or_only_a_part_of_a_token_stays(text):
+    assert read_numbers(text).text == text
+
+
+TOKENS = re.findall(
+    r"\S+",
+    "5 20 1066 .5 1,250 $ € £ ¢ . : ' ’ - – / % a B MP km s k st II VIII I No. Dr St Henry Act ½ é _ & +",
+)
+TOKENS += [",", "!", "24/7", "911", " ", " ", " ", "...", "7:05", "'s"]
+written = st.lists(st.sampled_from(TOKENS), max_size=14).map("".join) | st.text(
+    "0159$€.:'’-/, aIVXkKms%½", max_size=24
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(written)
+@example("US$40 and $5k")
+@example("It cost '5'.")
+def test_a_change_covers_whole_tokens(text):
+    """Beside a change stands no letter, digit, currency, full stop, colon or apostrophe of the same token."""
+
+    def is_of_it(mark: str) -> bool:
+        return mark.isalnum() or (mark != "" and mark in "$€£¢.:'’")
+
+    for change in read_numbers(text).changes:
+        assert not is_of_it(text[: change.start][-1:]), change
+        rest = text[change.end :]
+        ends = re.match(r"[.!?…\"”)\]]*(\s|$|[—–])", rest)
+        assert ends or not is_of_it(rest[:1]), change
+
+
+@settings(max_examples=200, deadline=None)
+@given(written)
+def test_what_was_read_is_read_no_further(text):
+    once = read_numbers(text).text
+    if not any(mark.isdigit() for mark in once):
+        assert read_numbers(once).text == once
 
 
 @laws
