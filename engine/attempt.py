@@ -60,10 +60,9 @@ class Attempt:
         )
 
     def _heard(self, flags: tuple[str, ...]) -> list[SceneTake]:
-        """The history without the turns that had to go. The flag counts those of a line's last piece, so of a
-        line in pieces all count as heard: its first piece may have had room for them."""
+        """The history without the turns that had to go before the line began."""
         counts = {word: int(rest[:-1]) for word, _, rest in (flag.partition("(") for flag in flags) if rest}
-        gone = 0 if "split" in counts else counts.get("history_dropped", 0)
+        gone = counts.get("history_dropped", 0)
         left_out = order_of_going([turn.pinned for turn in self.request.history])[:gone]
         return [turn for index, turn in enumerate(self.history) if index not in left_out]
 
@@ -153,13 +152,13 @@ def perform_lines(
 
 @dataclass(frozen=True)
 class Remembered:
-    """What an actor remembers at a line: line ids oldest first, those among them that don't fit any more, and
-    how many `rows` of the model's `limit` voice, line and the remembered ones take."""
+    """What an actor remembers at a line: line ids oldest first, those among them that have gone, and how many
+    `rows` the remembered ones take of the model's `room` for them."""
 
     lines: tuple[str, ...]
     dropped: tuple[str, ...]
     rows: int
-    limit: int
+    room: int
 
 
 def remembered_at(scene: Scene, line_id: str, engine: Engine) -> Remembered:
@@ -167,14 +166,14 @@ def remembered_at(scene: Scene, line_id: str, engine: Engine) -> Remembered:
     attempt = attempt_for(scene, line_id, engine.family)
     size = engine.measure(attempt.request)
     pinned = [turn.pinned for turn in attempt.request.history]
-    gone = turns_that_go(size.turns, pinned, size.own, size.limit)
+    gone = turns_that_go(size.turns, pinned, size.room)
     ids = [take.line_id for take in attempt.history]
-    rows = size.own + sum(size.turns) - sum(size.turns[turn] for turn in gone)
+    rows = sum(size.turns) - sum(size.turns[turn] for turn in gone)
     return Remembered(
         tuple(each for turn, each in enumerate(ids) if turn not in gone),
         tuple(ids[turn] for turn in sorted(gone)),
         rows,
-        size.limit,
+        size.room,
     )
 
 

@@ -34,16 +34,17 @@ class BoundedCache(Generic[V]):
             self._values.move_to_end(key)
             return self._values[key][0]
 
-    def put(self, key: str, value: V, num_bytes: int) -> None:
-        """Keep `value`; the longest unused make room. What is too large for the cache isn't kept."""
+    def put(self, key: str, value: V, num_bytes: int) -> bool:
+        """Keep `value`; the longest unused make room. False: it is too large for the cache and isn't kept."""
         with self._lock:
             self._drop(key)
             if num_bytes > self._max_bytes:
-                return
+                return False
             self._values[key] = value, num_bytes
             self._num_bytes += num_bytes
             while self._num_bytes > self._max_bytes:
                 self._drop(next(iter(self._values)))
+            return True
 
     def forget(self, key: str) -> bool:
         """Drop the value under `key`; whether there was one."""

@@ -40,7 +40,6 @@ from prompts.duration import frame_cap
 from prompts.split import split
 from prompts.text import PromptError
 
-PIECE_S = 20.0  # expected seconds of one piece of a long line
 SENTENCE_GAP_S = 0.15  # silence between two pieces, none where a sentence goes on
 CACHE_BYTES = 64 << 20  # codes of 60 s of Drama 3 are 103 kB
 
@@ -96,7 +95,7 @@ class Engine:
     def measure(self, request: TakeRequest) -> PromptSize:
         """The rows of a request whose clips are codes, as its first piece reads them. Needs no device."""
         request = as_read(request, self.family)
-        first = split(request.text, PIECE_S)[0].text
+        first = split(request.text, self.family.longest_piece_s)[0].text
         piece = _Take(self.family, request, Clock()).piece(0, first)
         return self.family.measure(dataclasses.replace(piece, history=request.history))
 
@@ -207,7 +206,7 @@ class _Take:
         self.reason = "stop"
 
     def speak(self) -> Iterator[Event]:
-        parts = split(self.request.text, PIECE_S)
+        parts = split(self.request.text, self.family.longest_piece_s)
         pieces = tuple(self.piece(index, part.text) for index, part in enumerate(parts))
         if len(pieces) > 1:
             self.flag(f"split({len(pieces)})")

@@ -101,19 +101,22 @@ class PieceEnd:
 class PromptSize:
     """Rows that a piece's prompt takes: `own` for its voice and words, and each turn of history its share.
 
-    Together they must stay within `limit`; where they don't, `engine.memory` says which turns go.
+    Together they must stay within `limit`, and the turns within `room`; where they don't, `engine.memory`
+    says which go.
     """
 
     own: int
     turns: tuple[int, ...]
     limit: int
+    room: int
 
 
 class Family(Protocol):
     """One loaded model. Immutable once loaded: everything a take changes lives in the take.
 
     `hop` is samples per frame at `sample_rate` Hz; a family without frames names the grain
-    of its own timing, and 0 codebooks.
+    of its own timing, and 0 codebooks. `longest_piece_s`: seconds of speech that it surely
+    says whole at once.
     """
 
     name: str
@@ -124,6 +127,7 @@ class Family(Protocol):
     num_codebooks: int
     codebook_size: int
     max_piece_frames: int
+    longest_piece_s: float
 
     def prepare(self, major: int, minor: int) -> None:
         """Begin, beside everything else, what a GPU of this compute capability needs before its first take

@@ -1,19 +1,18 @@
-"""Which earlier lines go when a prompt has no room for all of them.
+"""Which earlier lines go when there are more than a family keeps.
 
-A recurrent state can't be shortened, so whole turns go: the oldest first, and enough of them that the next
-lines needn't drop again. A pinned turn goes only where the prompt can't be read with it.
+A family keeps so many rows of history as it was taught to read; a recurrent state can't be shortened, so
+whole turns go, the oldest first. A pinned turn goes only where the prompt can't be read with it.
 
 Nobody remembers what went at the lines before, yet the answer must stay the same from line to line, or every
-prompt would begin with another turn and no prefix could be used again. So the whole history is replayed: turn
-by turn, as it came to be, with room for voice and line in coarse steps.
+prompt would begin with another turn and no prefix could be used again. So turns go in steps of half the room,
+counted from the first turn of all: what has gone hangs on the turns alone, never on the line to be spoken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-HISTORY_KEEPS = 0.6  # turns that aren't pinned go until this share of the row limit is used
-OWN_STEPS = 8  # voice and line count as the next eighth of the limit, whatever the line
+LINE_ROWS = 512  # room for the words of a line; one that needs more lets further turns go
 
 
 def order_of_going(pinned: Sequence[bool]) -> list[int]:
@@ -21,22 +20,22 @@ def order_of_going(pinned: Sequence[bool]) -> list[int]:
     return sorted(range(len(pinned)), key=lambda turn: (pinned[turn], turn))
 
 
-def turns_that_go(costs: Sequence[int], pinned: Sequence[bool], own: int, limit: int) -> tuple[int, ...]:
-    """Indices of the turns that go, in their order; () where all fit.
+def turns_that_go(costs: Sequence[int], pinned: Sequence[bool], room: int, ahead: bool = False) -> list[int]:
+    """Indices of the turns that go so that the rest takes at most `room` rows, in their order.
 
-    `costs` are the rows of each turn, oldest first; `own` are those of voice and line. Where `own` alone is
-    above `limit`, every turn goes and it still doesn't fit.
+    `costs` are the rows of each turn, oldest first. What is left is more than half of the room, but for the
+    turn at the edge. `ahead` tells which will have gone after the next step: the rest of them is what the
+    prompts behind it begin with.
     """
-    if own + sum(costs) <= limit:
-        return ()
-    step = -(-limit // OWN_STEPS)
-    used, order = max(own, min(-(-own // step) * step, limit)), order_of_going(pinned)
-    gone = 0  # of `order`
-    for turn, cost in enumerate(costs):
-        used += cost
-        keep = HISTORY_KEEPS * limit if used > limit else limit
-        while used > keep and gone <= turn and order[gone] <= turn and not pinned[order[gone]]:
-            used, gone = used - costs[order[gone]], gone + 1
-    while used > limit and gone < len(order):  # nothing but pinned ones is left
-        used, gone = used - costs[order[gone]], gone + 1
-    return tuple(order[:gone])
+    order = order_of_going(pinned)
+    held = sum(cost for cost, pin in zip(costs, pinned, strict=True) if pin)
+    loose = sum(costs) - held
+    excess = loose - max(0, room - held)
+    step = max(1, (room - held) // 2)
+    target = step * max(0, -(-excess // step)) + step * ahead
+    gone, freed = 0, 0
+    while gone < len(order) and not pinned[order[gone]] and freed < target:
+        freed, gone = freed + costs[order[gone]], gone + 1
+    while gone < len(order) and sum(costs) - freed > room:  # nothing but pinned ones is left
+        freed, gone = freed + costs[order[gone]], gone + 1
+    return order[:gone]

@@ -44,9 +44,13 @@ class PrefixCache:
                 return snapshot
         return None
 
-    def keep(self, rows: np.ndarray, snapshot: Snapshot) -> None:
-        """Remember the state after exactly `rows`."""
-        self._snapshots.put(_key(rows), snapshot, snapshot.num_bytes)
+    def keep(self, rows: np.ndarray, snapshot: Snapshot) -> bool:
+        """Remember the state after exactly `rows`; whether there is room for it."""
+        return self._snapshots.put(_key(rows), snapshot, snapshot.num_bytes)
+
+    def drop(self, rows: np.ndarray) -> None:
+        """Forget the state after exactly `rows`."""
+        self._snapshots.forget(_key(rows))
 
     def clear(self) -> int:
         """Forget every prefix, and with them what clips and lines left in them; how many there were."""

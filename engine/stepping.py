@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import reprlib
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,6 +27,7 @@ from engine.vocoder import Schedule, Vocoder
 
 PREFILL_ROWS = 512  # rows a prefill call reads; between two calls a stop is noticed
 HEARTBEAT_S = 0.2  # longest silence between two events where work can be cut
+LINE_SHARE = 8  # an eighth of a prompt is kept free of history, for the words of any line
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +57,13 @@ class FrameState(Protocol):
 
 
 class FrameFamily(Protocol):
-    """What stepping asks of a family. `max_prompt_rows` + `max_frames` of a piece never pass `max_rows`."""
+    """What stepping asks of a family. `max_prompt_rows` + `max_frames` of a piece never pass `max_rows`.
+    `history_rows`: so many rows of earlier lines it was taught to read."""
 
     max_rows: int
     max_prompt_rows: int
+    max_piece_frames: int
+    history_rows: int
     lookahead: int
     prefixes: PrefixCache
 
@@ -73,22 +77,37 @@ class FrameFamily(Protocol):
 Speech = Generator[Status | Sound, None, PieceEnd]
 
 
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A piece's `prompt`, the indices of the history turns that are `gone` from it, and how the prompt will
+    begin once the next turns go: `ahead`, to its last border, or None while that is no more than the voice.
+    """
+
+    prompt: Prompt
+    gone: tuple[int, ...]
+    ahead: Prompt | None
+
+
 def speak_frames(family: FrameFamily, piece: Piece) -> Speech:
     """Perform one piece. Raises RequestError for a prompt, its own or a later piece's, that can't fit;
     TakeFailed for logits that are no numbers and for a piece without a frame. Closing the generator ends it
     between two steps; the state goes with it."""
     started = time.perf_counter()
-    prompt, dropped = fit_history(family, piece)
+    fitted = fit_history(family, piece)
     for later in piece.later:
         fit_history(family, later)
     piece.clock.add("prompt", time.perf_counter() - started)
     with (
-        closing(family.open(piece, len(prompt.rows) + piece.max_frames)) as state,
+        closing(family.open(piece, len(fitted.prompt.rows) + piece.max_frames)) as state,
         closing(family.vocoder()) as vocoder,
     ):
-        yield from _prefill(family.prefixes, state, prompt, piece)
+        yield from _prefill(family.prefixes, state, fitted.prompt, piece)
         end = yield from _decode(state, vocoder, piece, family.lookahead)
-    return dataclasses.replace(end, flags=(f"history_dropped({dropped})",) if dropped else ())
+    if fitted.ahead and end.reason != "deadline":
+        yield from _read_ahead(family, fitted.ahead, piece)
+    # Later pieces let go of more, for the sake of the line's own words.
+    told = fitted.gone and piece.index == 0
+    return dataclasses.replace(end, flags=(f"history_dropped({len(fitted.gone)})",) if told else ())
 
 
 def prompt_limit(family: FrameFamily, piece: Piece) -> int:
@@ -96,15 +115,20 @@ def prompt_limit(family: FrameFamily, piece: Piece) -> int:
     return min(family.max_prompt_rows, family.max_rows - piece.max_frames)
 
 
-def fit_history(family: FrameFamily, piece: Piece) -> tuple[Prompt, int]:
-    """The prompt and how many history turns had to go for it.
+def history_room(family: FrameFamily, voice_rows: int) -> int:
+    """Rows of history behind a voice, whatever the line: no more than the family was taught to read, and so
+    many that the longest piece of words and frames fits behind them."""
+    limit = min(family.max_prompt_rows, family.max_rows - family.max_piece_frames)
+    return max(0, min(family.history_rows, limit - voice_rows - limit // LINE_SHARE))
 
-    Which turns go, `engine.memory` says. Raises RequestError where even no history fits.
+
+def fit_history(family: FrameFamily, piece: Piece) -> Fitted:
+    """The prompt with as much history as is kept; which turns go, `engine.memory` says.
+
+    Raises RequestError where even no history fits.
     """
     limit = prompt_limit(family, piece)
     prompt = family.prompt(piece)
-    if len(prompt.rows) <= limit:
-        return prompt, 0
     # The borders are the rows after the system part and after each turn: turn i costs the step between two.
     costs, pinned = np.diff(prompt.borders).tolist(), [turn.pinned for turn in piece.history]
     own = len(prompt.rows) - sum(costs)
@@ -112,15 +136,47 @@ def fit_history(family: FrameFamily, piece: Piece) -> tuple[Prompt, int]:
         raise RequestError(
             f"Voice and line need {own:,} rows, the limit is {limit:,}; use shorter or fewer clips."
         )
-    gone = turns_that_go(costs, pinned, own, limit)
+    room = history_room(family, prompt.borders[0])
+    gone = turns_that_go(costs, pinned, room)
+    if own + sum(costs) - sum(costs[turn] for turn in gone) > limit:
+        gone = turns_that_go(costs, pinned, limit - own)
+    ahead = turns_that_go(costs, pinned, room, ahead=True)
+    return Fitted(
+        _without(family, piece, prompt, gone),
+        tuple(gone),
+        _to_the_last_border(_without(family, piece, prompt, ahead))
+        if gone != ahead and len(ahead) < len(costs)
+        else None,
+    )
+
+
+def _without(family: FrameFamily, piece: Piece, prompt: Prompt, gone: Sequence[int]) -> Prompt:
+    if not gone:
+        return prompt
     kept = tuple(turn for index, turn in enumerate(piece.history) if index not in gone)
-    return family.prompt(dataclasses.replace(piece, history=kept)), len(gone)
+    return family.prompt(dataclasses.replace(piece, history=kept))
+
+
+def _to_the_last_border(prompt: Prompt) -> Prompt:
+    return Prompt(prompt.rows[: prompt.borders[-1]], prompt.borders)
+
+
+def _read_ahead(family: FrameFamily, prompt: Prompt, piece: Piece) -> Generator[Status, None, None]:
+    """Read how the prompts behind the next step of forgetting will begin, a turn with every line, so that no
+    line has to read half of its history at once."""
+    last = prompt.borders[-1]
+    known = family.prefixes.longest(prompt.rows, prompt.borders)
+    if known and known.num_rows == last:
+        return
+    with closing(family.open(piece, last)) as state:
+        yield from _prefill(family.prefixes, state, prompt, piece, "speaking")
 
 
 def _prefill(
-    prefixes: PrefixCache, state: FrameState, prompt: Prompt, piece: Piece
+    prefixes: PrefixCache, state: FrameState, prompt: Prompt, piece: Piece, phase: str = "prefill"
 ) -> Generator[Status, None, None]:
-    """Read the prompt from its longest known prefix on, and remember the state at each of its borders.
+    """Read the prompt from its longest known prefix on, and remember the state after the voice and after all
+    of the history; the one it began from is dropped, as whatever comes next begins with the newer.
 
     Always split at the borders, so that a remembered prefix changes nothing but time; and what lies between
     two of them from its own start on, so that a short line is read at once wherever it stands.
@@ -130,17 +186,23 @@ def _prefill(
         cut for first, end in itertools.pairwise(edges) for cut in (*range(first, end, PREFILL_ROWS)[1:], end)
     ]
     rows, start = torch.from_numpy(prompt.rows), 0
-    if known := prefixes.longest(prompt.rows, prompt.borders):
+    known = prefixes.longest(prompt.rows, prompt.borders)
+    if known:
         state.restore(known)
         start = known.num_rows
+    voice, newest, kept = prompt.borders[0], prompt.borders[-1], False
     for cut in (each for each in cuts if each > start):
-        yield Status("prefill", "")
+        yield Status(phase, "")
         began = time.perf_counter()
         state.prefill(rows[start:cut])
-        if cut in prompt.borders:
-            prefixes.keep(prompt.rows[:cut], state.snapshot())
+        if cut in (voice, newest):
+            kept = prefixes.keep(prompt.rows[:cut], state.snapshot())
         piece.clock.add("prefill", time.perf_counter() - began)
         start = cut
+    # The turns of a line's own earlier pieces are another one to the next line, which begins where this did.
+    line = prompt.borders[max(0, len(prompt.borders) - 1 - piece.index)]
+    if known and kept and known.num_rows not in (voice, line):
+        prefixes.drop(prompt.rows[: known.num_rows])
 
 
 def _decode(state: FrameState, vocoder: Vocoder, piece: Piece, lookahead: int) -> Speech:

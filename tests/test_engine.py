@@ -123,9 +123,9 @@ def work(monkeypatch, tiny_family) -> list[str]:
 
 
 @pytest.fixture
-def short_pieces(monkeypatch) -> None:
+def short_pieces(monkeypatch, tiny_family) -> None:
     """Lines split as if a piece could hold 3 s: THREE becomes three pieces, the last inside a sentence."""
-    monkeypatch.setattr("engine.engine.PIECE_S", 3.0)
+    monkeypatch.setattr(tiny_family, "longest_piece_s", 3.0)
 
 
 class TestSound:
@@ -419,9 +419,9 @@ def listening(family):
 @pytest.fixture(scope="module")
 def spoken(tiny_family):
     """(take, pieces, ends) of a long line with history, spoken to its end."""
-    engine, pieces, ends = listening(tiny_family)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engine.engine.PIECE_S", 3.0)
+        patch.setattr(tiny_family, "longest_piece_s", 3.0)
+        engine, pieces, ends = listening(tiny_family)
         return hear(engine, request(THREE, seed=9, max_frames=None, history=TURNS)), pieces, ends
 
 
@@ -507,20 +507,19 @@ class TestLongLine:
         with pytest.raises(TakeFailed, match=r"^The model ended 'Nobody had"):
             heard.extend(take)
 
-    def test_dropped_history_is_counted_once(self, tiny_family):
+    def test_history_that_is_gone_is_told_as_it_was_when_the_line_began(self, tiny_family):
         tight = copy.copy(tiny_family)
-        tight.max_prompt_rows = 150
+        tight.history_rows = 40  # one turn, or one of the line's own pieces
         engine, _, ends = listening(tight)
         flags = hear(engine, request(THREE, seed=9, max_frames=None, history=TURNS)).done.flags
-        told = [end.flags for end in ends]
-        assert told[-1] != told[0]  # later pieces had to drop more than the first one
-        assert [flag for flag in flags if flag.startswith("history_dropped(")] == [*told[-1]]
+        assert [end.flags for end in ends] == [("history_dropped(1)",), (), ()]
+        assert [flag for flag in flags if flag.startswith("history_dropped(")] == ["history_dropped(1)"]
 
 
 def test_a_line_cut_by_the_cap_between_two_sentences_is_no_stop(monkeypatch):
     from engine.kokoro.family import KokoroFamily  # the family whose pieces can end just at the cap
 
-    monkeypatch.setattr("engine.engine.PIECE_S", 0.3)
+    monkeypatch.setattr(KokoroFamily, "longest_piece_s", 0.3)
     engine = Engine(KokoroFamily.load())
     first = hear(engine, TakeRequest("No.", seed=0)).done
     done = hear(engine, TakeRequest("No. Why?", seed=0, max_frames=first.frames)).done

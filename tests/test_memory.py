@@ -1,4 +1,4 @@
-"""Which earlier lines go: whole ones, the oldest first, pinned ones last, and the same from line to line."""
+"""Which earlier lines go: whole ones, the oldest first, pinned ones last, whatever the line to be spoken."""
 
 from __future__ import annotations
 
@@ -10,47 +10,51 @@ from engine.memory import order_of_going, turns_that_go
 TURNS = st.lists(st.tuples(st.integers(1, 400), st.booleans()), max_size=12)
 
 
-def left(costs, gone, own) -> int:
-    return own + sum(cost for turn, cost in enumerate(costs) if turn not in gone)
+def left(costs, gone) -> int:
+    return sum(cost for turn, cost in enumerate(costs) if turn not in gone)
 
 
-@given(TURNS, st.integers(1, 600), st.integers(1, 3000))
-def test_what_is_left_fits_or_everything_went(turns, own, limit):
+@given(TURNS, st.integers(0, 3000))
+def test_what_is_left_fits_and_goes_in_order(turns, room):
     costs, pinned = [cost for cost, _ in turns], [pin for _, pin in turns]
-    gone = turns_that_go(costs, pinned, own, limit)
-    assert left(costs, gone, own) <= limit or len(gone) == len(costs)
-    assert gone == () or own + sum(costs) > limit
-    assert list(gone) == order_of_going(pinned)[: len(gone)]
+    gone = turns_that_go(costs, pinned, room)
+    assert left(costs, gone) <= room
+    assert gone == order_of_going(pinned)[: len(gone)]
+    assert gone == [] or sum(costs) > room
 
 
-@given(st.lists(st.integers(1, 90), min_size=1, max_size=40), st.lists(st.integers(1, 120), min_size=41))
-def test_from_line_to_line_the_same_turns_are_gone_until_the_room_is_used_up(costs, owns):
-    """1,000 rows; lines of other lengths than one another, within the same eighth."""
-    before: tuple[int, ...] = ()
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=60))
+def test_from_line_to_line_the_same_turns_are_gone_until_the_room_is_used_up(costs):
+    before: list[int] = []
     for count in range(1, len(costs) + 1):
-        if min(owns) + sum(costs[:count]) <= 1000:  # a short line may still have room for all of them
-            continue
-        gone = turns_that_go(costs[:count], [False] * count, owns[count], 1000)
+        gone = turns_that_go(costs[:count], [False] * count, 400)
         assert set(before) <= set(gone)
-        if gone != before and before:
-            # 125 rows are kept for voice and line: with one more turn they would have passed 1,000.
-            assert 125 + sum(costs[len(before) : count]) > 1000
+        if gone != before:
+            assert left(costs[:count], before) > 400 - 90
+            assert left(costs[:count], gone) > 200 - 90
         before = gone
 
 
-def test_the_oldest_go_until_60_percent_are_used():
-    # 13 of 100 for voice and line: the fourth turn makes it 113.
-    assert turns_that_go([30, 20, 25, 25], [False] * 4, 10, 100) == (0, 1, 2)
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=60), st.sets(st.integers(0, 4)))
+def test_what_is_foretold_is_what_has_gone_once_the_next_turns_go(costs, pins):
+    pinned = [turn in pins for turn in range(len(costs))]
+    foretold, now = [], []
+    for count in range(1, len(costs) + 1):
+        gone = turns_that_go(costs[:count], pinned[:count], 800)
+        if gone != now and now:
+            assert gone == foretold
+        now, foretold = gone, turns_that_go(costs[:count], pinned[:count], 800, ahead=True)
 
 
-def test_a_pinned_turn_stays_though_more_than_60_percent_are_used():
-    assert turns_that_go([30, 20, 25, 25], [True, False, True, False], 10, 100) == (1, 3)
+def test_half_of_the_room_is_used_when_turns_went():
+    assert turns_that_go([30, 20, 25, 25], [False] * 4, 100) == []
+    assert turns_that_go([30, 20, 25, 25, 10], [False] * 5, 100) == [0, 1]
+
+
+def test_a_pinned_turn_stays_and_takes_of_the_room():
+    assert turns_that_go([30, 20, 25, 25, 10], [True, False, True, False, False], 100) == [1, 3]
 
 
 def test_pinned_turns_go_where_nothing_else_helps():
-    assert turns_that_go([60, 60, 20], [True, True, False], 10, 100) == (2, 0)
-
-
-def test_no_room_but_for_voice_and_line_lets_everything_go():
-    assert turns_that_go([5, 5], [True, False], 99, 100) == (1, 0)
-    assert turns_that_go([5], [True], 120, 100) == (0,)
+    assert turns_that_go([60, 60, 20], [True, True, False], 100) == [2, 0]
+    assert turns_that_go([5], [True], 0) == [0]

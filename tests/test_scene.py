@@ -268,16 +268,16 @@ class TestMemory:
         assert both.lines == ("L1", "L3")
         frames = sum(scene.accepted_take(line).frames for line in both.lines)
         assert frames < both.rows - alone.rows < frames + 120
-        assert both.rows < both.limit <= tiny_family.max_prompt_rows
+        assert both.rows < both.room < tiny_family.max_prompt_rows
 
     def test_what_does_not_fit_is_told_and_pinned_lines_stay(self, tiny_family, monkeypatch):
         engine = Engine(tiny_family)
         scene = all_made(scene_of("\n".join(f"MARA: Line {number}." for number in range(6))), tiny_family)
         whole = remembered_at(scene, "L6", engine)
-        monkeypatch.setattr(tiny_family, "max_prompt_rows", whole.rows - 1)
+        monkeypatch.setattr(tiny_family, "history_rows", whole.rows - 1)
         tight, pinned = (remembered_at(each, "L6", engine) for each in (scene, scene.pin("L1")))
         assert tight.dropped[0] == "L1"
-        assert tight.rows <= 0.6 * tight.limit
+        assert tight.rows <= 0.6 * tight.room
         assert "L1" in pinned.lines
         assert pinned.dropped[0] == "L2"
         assert (*tight.dropped, *tight.lines) == whole.lines
@@ -286,7 +286,7 @@ class TestMemory:
         engine = Engine(tiny_family)
         scene = all_made(scene_of("\n".join(f"MARA: Line {number}." for number in range(5))), tiny_family)
         rows = remembered_at(scene, "L5", engine).rows
-        monkeypatch.setattr(tiny_family, "max_prompt_rows", rows - 1)
+        monkeypatch.setattr(tiny_family, "history_rows", rows - 1)
         foretold = remembered_at(scene, "L5", engine)
         *_, take = perform_attempt(attempt_for(scene, "L5", tiny_family), engine.perform)
         assert f"history_dropped({len(foretold.dropped)})" in take.flags
@@ -297,8 +297,6 @@ class TestMemory:
         attempt = attempt_for(scene.pin("L1"), "L5", tiny_family)
         done = Done("stop", 20, 1, Timings(), CODES[:, :20], ("history_dropped(2)",))
         assert [line for line, _ in attempt.take(done, 44_100, 1).heard] == ["L1", "L4"]
-        in_pieces = dataclasses.replace(done, flags=("split(2)", "history_dropped(2)"))
-        assert [line for line, _ in attempt.take(in_pieces, 44_100, 1).heard] == ["L1", "L2", "L3", "L4"]
 
 
 class TestRetakes:

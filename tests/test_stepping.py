@@ -65,60 +65,162 @@ def prefills(monkeypatch, tiny_family) -> list[int]:
     return calls
 
 
+def history_rows(family, history=TURNS) -> int:
+    return num_rows(family, piece(history=history)) - num_rows(family, piece())
+
+
 class TestHistory:
-    def test_a_prompt_within_the_limit_keeps_every_turn(self, tiny_family):
+    def test_history_within_the_room_keeps_every_turn(self, tiny_family):
         wanted = piece(history=TURNS)
-        rows = num_rows(tiny_family, wanted)
-        exact = limited(tiny_family, max_prompt_rows=rows)
-        prompt, dropped = fit_history(exact, wanted)
-        assert (len(prompt.rows), dropped) == (rows, 0)
+        exact = limited(tiny_family, history_rows=history_rows(tiny_family))
+        fitted = fit_history(exact, wanted)
+        assert np.array_equal(fitted.prompt.rows, tiny_family.prompt(wanted).rows)
+        assert fitted.gone == ()
 
     @pytest.mark.parametrize("share", [0.999, 0.9, 0.6, 0.45])
-    def test_whole_turns_go_until_the_prompt_fits(self, tiny_family, share):
+    def test_whole_turns_go_until_the_rest_fits(self, tiny_family, share):
         wanted = piece(history=TURNS)
-        limit = int(share * num_rows(tiny_family, wanted))
-        prompt, dropped = fit_history(limited(tiny_family, max_prompt_rows=limit), wanted)
-        expected = tiny_family.prompt(piece(history=TURNS[dropped:])).rows
+        room = int(share * history_rows(tiny_family))
+        fitted = fit_history(limited(tiny_family, history_rows=room), wanted)
+        dropped = len(fitted.gone)
         assert 0 < dropped <= 5
-        assert np.array_equal(prompt.rows, expected)
-        assert len(expected) <= limit
+        assert fitted.gone == tuple(range(dropped))
+        assert np.array_equal(fitted.prompt.rows, tiny_family.prompt(piece(history=TURNS[dropped:])).rows)
+        assert history_rows(tiny_family, TURNS[dropped:]) <= room
+
+    def test_the_same_turns_are_gone_whatever_the_line_and_its_frame_cap(self, tiny_family):
+        tight = limited(tiny_family, history_rows=history_rows(tiny_family) - 1)
+        lines = [
+            piece(text=text, max_frames=cap, history=TURNS)
+            for text, cap in (("No.", 1), ("Good night. " * 30, tight.max_piece_frames), ("Yes.", 90))
+        ]
+        assert len({fit_history(tight, line).gone for line in lines}) == 1
 
     def test_the_line_after_one_that_dropped_turns_finds_its_prefix_again(self, tiny_family):
-        limit = int(0.999 * num_rows(tiny_family, piece(history=TURNS)))
-        tight = limited(tiny_family, max_prompt_rows=limit)
-        first, dropped = fit_history(tight, piece(history=TURNS))
+        tight = limited(tiny_family, history_rows=history_rows(tiny_family) - 1)
+        first = fit_history(tight, piece(history=TURNS))
         more = (*TURNS, Spoken("And this.", TURNS[2].codes))
-        second, dropped_again = fit_history(tight, piece(text="Good night.", history=more))
-        assert dropped_again == dropped
-        kept = first.borders[-1]
-        assert kept in second.borders
-        assert np.array_equal(second.rows[:kept], first.rows[:kept])
+        second = fit_history(tight, piece(text="Good night.", history=more))
+        assert second.gone == first.gone
+        kept = first.prompt.borders[-1]
+        assert kept in second.prompt.borders
+        assert np.array_equal(second.prompt.rows[:kept], first.prompt.rows[:kept])
 
     def test_frames_to_come_count_against_the_context(self, tiny_family):
-        wanted = piece(history=TURNS, max_frames=12)
+        most = tiny_family.max_rows - num_rows(tiny_family, piece(history=TURNS))
+        assert fit_history(tiny_family, piece(history=TURNS, max_frames=most)).gone == ()
+        assert fit_history(tiny_family, piece(history=TURNS, max_frames=most + 1)).gone
+
+    def test_a_line_of_more_words_than_an_eighth_lets_further_turns_go(self, tiny_family):
+        wanted = piece(text="Good night. " * 40, history=TURNS)
         rows = num_rows(tiny_family, wanted)
-        assert fit_history(limited(tiny_family, max_rows=rows + 12), wanted)[1] == 0
-        assert fit_history(limited(tiny_family, max_rows=rows + 11), wanted)[1] > 0
+        tight = limited(tiny_family, max_prompt_rows=rows - 1)
+        assert fit_history(tight, piece(history=TURNS)).gone == ()
+        fitted = fit_history(tight, wanted)
+        assert 0 < len(fitted.gone) < len(TURNS)
+        assert len(fitted.prompt.rows) < rows
 
     def test_the_take_says_how_many_turns_went(self, tiny_family):
         wanted = piece(history=TURNS)
-        tight = limited(tiny_family, max_prompt_rows=num_rows(tiny_family, wanted) - 1)
-        dropped = fit_history(tight, wanted)[1]
+        tight = limited(tiny_family, history_rows=history_rows(tiny_family) - 1)
+        dropped = len(fit_history(tight, wanted).gone)
         end = perform(tight, wanted)[1]
         assert end.flags == (f"history_dropped({dropped})",)
         assert np.array_equal(end.codes, perform(tiny_family, piece(history=TURNS[dropped:]))[1].codes)
 
+    def test_what_goes_for_the_sake_of_a_line_s_own_pieces_is_not_told(self, tiny_family):
+        tight = limited(tiny_family, history_rows=history_rows(tiny_family) - 1)
+        assert perform(tight, piece(history=TURNS, index=1))[1].flags == ()
+
     def test_a_pinned_turn_stays_while_others_can_go(self, tiny_family):
         pinned = (dataclasses.replace(TURNS[0], pinned=True), *TURNS[1:])
         wanted = piece(history=pinned)
-        tight = limited(tiny_family, max_prompt_rows=num_rows(tiny_family, wanted) - 1)
-        prompt, dropped = fit_history(tight, wanted)
-        expected = piece(history=(pinned[0], *pinned[1 + dropped :]))
-        assert dropped > 0
-        assert np.array_equal(prompt.rows, tiny_family.prompt(expected).rows)
+        fitted = fit_history(limited(tiny_family, history_rows=history_rows(tiny_family) - 1), wanted)
+        expected = piece(history=(pinned[0], *pinned[1 + len(fitted.gone) :]))
+        assert fitted.gone
+        assert np.array_equal(fitted.prompt.rows, tiny_family.prompt(expected).rows)
 
     def test_a_take_that_dropped_nothing_has_no_flag(self, tiny_family):
         assert perform(tiny_family, piece(history=TURNS))[1].flags == ()
+
+
+class TestLongScene:
+    """Lines one after another, each remembering all before it, with room for four of them or five."""
+
+    @pytest.fixture
+    def tight(self, tiny_family):
+        tiny_family.prefixes.clear()
+        return limited(tiny_family, history_rows=240)
+
+    def play(self, family, lines: int) -> list[tuple[Piece, PieceEnd]]:
+        played, history = [], ()
+        for number in range(lines):
+            wanted = piece(text=f"This is line {number}.", history=history, seed=number)
+            played.append((wanted, perform(family, wanted)[1]))
+            history = (*history, Spoken(wanted.text, played[-1][1].codes))
+        return played
+
+    def test_no_line_reads_more_than_the_newest_turn_twice(self, tight, prefills):
+        """Once behind what it remembers, once behind what the lines after the next step will."""
+        history, read = (), []
+        for number in range(16):
+            wanted = piece(text=f"This is line {number}.", history=history, seed=number)
+            prefills.clear()
+            end = perform(tight, wanted)[1]
+            prompt = fit_history(tight, wanted).prompt
+            turn = int(np.diff(prompt.borders)[-1]) if history else prompt.borders[0]
+            read.append((sum(prefills), len(prompt.rows) - prompt.borders[-1], turn))
+            history = (*history, Spoken(wanted.text, end.codes))
+        assert fit_history(tight, wanted).gone
+        assert all(rows in (own + turn, own + 2 * turn) for rows, own, turn in read)
+        assert sum(rows == own + 2 * turn for rows, own, turn in read) > 6
+
+    def test_the_lines_are_those_of_an_engine_that_remembers_no_prefix(self, tight):
+        played, bare = self.play(tight, 12), limited(tight, prefixes=PrefixCache(0))
+        assert played[-1][1].flags
+        for wanted, end in played:
+            again = perform(bare, wanted)[1]
+            assert np.array_equal(end.codes, again.codes)
+            assert end.flags == again.flags
+
+    def test_of_a_prompt_only_the_newest_state_and_the_voice_s_are_kept(self, tight):
+        self.play(tight, 6)
+        early = tight.prefixes.clear()
+        played = self.play(tight, 20)
+        steps = len({end.flags for _, end in played}) - 1
+        # The voice, the prompt as it is and as it will be; a step of forgetting leaves one state behind.
+        assert early == 3
+        assert steps > 3
+        assert tight.prefixes.clear() <= 3 + steps
+
+    def test_a_retake_of_the_newest_line_reads_its_words_alone(self, tight, prefills):
+        wanted = self.play(tight, 9)[-1][0]
+        prefills.clear()
+        perform(tight, dataclasses.replace(wanted, seed=99))
+        prompt = fit_history(tight, wanted).prompt
+        assert sum(prefills) == len(prompt.rows) - prompt.borders[-1]
+
+    def test_the_line_after_one_in_pieces_begins_where_that_one_did(self, tight, prefills):
+        wanted, end = self.play(tight, 3)[-1]
+        history = (*wanted.history, Spoken(wanted.text, end.codes))
+        parts, spoken = [], ()
+        for index in range(3):
+            part = piece(text=f"Part {index}.", index=index, history=(*history, *spoken))
+            parts.append(perform(tight, part)[1].codes)
+            spoken = (*spoken, Spoken(part.text, parts[-1]))
+        whole = Spoken("Part 0. Part 1. Part 2.", np.concatenate(parts, 1))
+        after = piece(text="Then.", history=(*history, whole))
+        prefills.clear()
+        perform(limited(tight, history_rows=4096), after)
+        prompt = tight.prompt(after)
+        assert sum(prefills) == len(prompt.rows) - prompt.borders[-2]
+
+    def test_a_take_that_was_cut_by_its_deadline_reads_nothing_ahead(self, tight, prefills):
+        wanted = self.play(tight, 8)[-1][0]
+        tight.prefixes.clear()
+        prefills.clear()
+        perform(tight, dataclasses.replace(wanted, due=lambda: True))
+        assert sum(prefills) == len(fit_history(tight, wanted).prompt.rows)
 
 
 class TestTooLong:

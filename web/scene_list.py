@@ -197,13 +197,15 @@ def _memory(room: Room, engine: Engine, line: SceneLine) -> dict[str, Any]:
             "lines": [],
         }
     many = "1 earlier line" if len(kept.lines) == 1 else f"{len(kept.lines)} earlier lines"
-    told = f"{line.speaker} remembers {many}: {kept.rows:,} of {kept.limit:,} rows."
+    told = (
+        f"{line.speaker} remembers {many}: {kept.rows:,} rows of the {kept.room:,} that {family.name} keeps."
+    )
     if kept.dropped:
-        told += f" Left out for want of room: {len(kept.dropped)}."
+        told += f" Older ones that have gone: {len(kept.dropped)}."
     how = {each.id: _remembered(room, each, kept.lines, kept.dropped) for each in before}
     return {
         "told": told,
-        "share": round(kept.rows / kept.limit, 3),
+        "share": round(kept.rows / kept.room, 3) if kept.room else 0.0,
         "lines": [
             {"id": each.id, "number": each.number, "text": each.text[:120], "how": how[each.id]}
             for each in before

@@ -126,8 +126,10 @@ class QuantizationConfig:
 class Drama3Config:
     """A whole checkpoint. The semantic band is the ids of the first codebook: id = start + code.
 
-    The last three are ours. `performs_cues`: false says that it would read `[sighs]` or a direction out.
+    The last five are ours. `performs_cues`: false says that it would read `[sighs]` or a direction out.
     `characters` are all that it learnt to read, "" for everything; `languages` are codes, none for all.
+    `history_rows` are the rows of earlier lines, and `longest_piece_s` the seconds of one piece of a line, up
+    to which it was found to keep words and voice.
     """
 
     text: TextConfig
@@ -139,6 +141,8 @@ class Drama3Config:
     performs_cues: bool = True
     characters: str = ""
     languages: tuple[str, ...] = ()
+    history_rows: int = 4096
+    longest_piece_s: float = 20.0
 
     @classmethod
     def from_folder(cls, folder: Path) -> Drama3Config:
@@ -171,7 +175,9 @@ class Drama3Config:
         start, end, eos = _candidates(top, text.vocab_size, tower.vocab_size)
         cues = top.truth("performs_cues", default=True)
         reads = _characters(top), _languages(top)
-        return cls(text, tower, _quantization(top), start, end, eos, cues, *reads)
+        rows = top.integer("history_rows", 0, default=cls.history_rows)
+        longest = top.number("longest_piece_s", default=cls.longest_piece_s)
+        return cls(text, tower, _quantization(top), start, end, eos, cues, *reads, rows, longest)
 
     @property
     def candidate_ids(self) -> list[int]:

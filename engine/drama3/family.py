@@ -27,7 +27,7 @@ from engine.family import Capabilities, Piece, PromptSize
 from engine.noise import NoiseBlocks
 from engine.prefix import PrefixCache
 from engine.sampling import TakeKnobs
-from engine.stepping import FrameState, Prompt, Speech, prompt_limit, speak_frames
+from engine.stepping import FrameState, Prompt, Speech, history_room, prompt_limit, speak_frames
 from engine.take import Character, RequestError, Spoken
 from engine.vocoder import EARLY_SCHEDULE, SCHEDULE, ThreadVocoder, Vocoder
 from prompts import text as words
@@ -77,6 +77,7 @@ class Drama3Family:
         self.max_rows = model.max_rows
         self.max_prompt_rows = min(MAX_PROMPT_ROWS, model.max_rows)
         self.max_piece_frames = min(MAX_PIECE_FRAMES, model.max_rows // 2)
+        self.history_rows, self.longest_piece_s = config.history_rows, config.longest_piece_s
         self.prefixes = PrefixCache(PREFIX_BYTES[model.device.type])
         self.lookahead = 1 if model.device.type == "cuda" else 0
         self._desks: Desks | None = None
@@ -156,7 +157,8 @@ class Drama3Family:
     def measure(self, piece: Piece) -> PromptSize:
         prompt = self.prompt(piece)
         turns = tuple(np.diff(prompt.borders).tolist())
-        return PromptSize(len(prompt.rows) - sum(turns), turns, prompt_limit(self, piece))
+        room = history_room(self, prompt.borders[0])
+        return PromptSize(len(prompt.rows) - sum(turns), turns, prompt_limit(self, piece), room)
 
     def speak(self, piece: Piece) -> Speech:
         return speak_frames(self, piece)

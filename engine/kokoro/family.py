@@ -61,6 +61,7 @@ class KokoroFamily:
     num_codebooks = 0
     codebook_size = 0
     max_piece_frames = MAX_PIECE_FRAMES
+    longest_piece_s = 20.0
 
     def __init__(self, session: onnxruntime.InferenceSession, voices: tuple[Voice, ...]) -> None:
         # Late, like all that needs the runtime's packages: `load` says in one sentence when they are missing.
@@ -129,7 +130,7 @@ class KokoroFamily:
 
     def measure(self, piece: Piece) -> PromptSize:
         """There are no rows: every line is read for itself."""
-        return PromptSize(0, (), 0)
+        return PromptSize(0, (), 0, 0)
 
     def speak(self, piece: Piece) -> Iterator[Status | Sound]:
         """Perform one piece, a `Sound` a sentence with the pause before it; returns the PieceEnd.

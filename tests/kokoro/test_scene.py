@@ -27,4 +27,4 @@ def test_every_line_is_performed_for_itself_and_without_its_direction():
     ]
     assert to_json(from_json(to_json(scene))) == to_json(scene)
     memory = remembered_at(scene, "L2", engine)
-    assert (memory.lines, memory.dropped, memory.rows, memory.limit) == ((), (), 0, 0)
+    assert (memory.lines, memory.dropped, memory.rows, memory.room) == ((), (), 0, 0)
