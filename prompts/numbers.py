@@ -93,7 +93,7 @@ def read_numbers(text: str, language: str = "en") -> Wording:
 
 def _changes(text: str) -> Iterator[Change]:
     taken = bytearray(len(text))
-    for pattern, words in _COMPILED:
+    for pattern, words in _COMPILED if _FIGURE.search(text) else _WITHOUT_FIGURES:
         for found in pattern.finditer(text):
             span = found.span("it") if "it" in pattern.groupindex else found.span()
             if any(taken[span[0] : span[1]]) or not (token := _token(text, *span)):
@@ -414,7 +414,7 @@ _RULES: tuple[tuple[str, Callable[[re.Match], str | None]], ...] = (
     (r"(?P<whole>\d{1,12})(?P<part>[½¼¾⅓⅔])", _read_mixed_fraction),
     (_NUMBER, lambda found: plain(found[0])),
     ("[½¼¾⅓⅔]", lambda found: _FRACTIONS[found[0]]),
-    *roman.RULES,
-    *abbreviations.RULES,
 )
-_COMPILED = tuple((re.compile(pattern), words) for pattern, words in _RULES)
+_WITHOUT_FIGURES = tuple((re.compile(rule), words) for rule, words in (*roman.RULES, *abbreviations.RULES))
+_COMPILED = (*((re.compile(pattern), words) for pattern, words in _RULES), *_WITHOUT_FIGURES)
+_FIGURE = re.compile("[\\d½¼¾⅓⅔]")
