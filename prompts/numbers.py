@@ -131,7 +131,7 @@ def _holds_left(text: str, start: int) -> bool:
         return False
     mark, first = text[start - 1], text[start]
     if mark in "-–−,*":
-        return start > 1 and text[start - 2].isdigit() and not first.isalpha()
+        return start > 1 and text[start - 2].isnumeric() and not first.isalpha()
     return mark in ".:'’" or _is_of_token(mark)
 
 
@@ -140,7 +140,7 @@ def _holds_right(text: str, end: int) -> bool:
         return False
     mark, last = text[end], text[end - 1]
     if mark in "-–−,*":
-        return text[end + 1 : end + 2].isdigit() and not last.isalpha()
+        return text[end + 1 : end + 2].isnumeric() and not last.isalpha()
     if mark in ".:'’":
         return not (mark == "." and _ENDS.match(text, end))
     return _is_of_token(mark)
