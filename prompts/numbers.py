@@ -81,7 +81,10 @@ _SUFFIX = "(?P<suffix>k|K|mn|m|M|bn|b|B|tn)(?![A-Za-z])"
 _SCALE = rf"(?:[\s-](?P<scale>thousand|million|billion|trillion)\b|{_SUFFIX})?"
 _OPENERS, _CLOSERS = '"“‘([{«—–', "\"”’)]}»'"
 _POSSESSIVE = re.compile("['’]s(?![\\w'’])")
-_ENDS = re.compile(rf"[.,;:!?…{re.escape(_CLOSERS)}]{{0,8}}(?:\s|$|[—–])")  # nothing of a token is left here
+# Where nothing of a token is left: marks that end a sentence, and behind quotation marks any others as well.
+_ENDS = re.compile(rf"[.!?…{re.escape(_CLOSERS)}]{{0,8}}(?:\s|$|[—–])")
+_STOP_AND_QUOTE = re.compile("[.!?…]{1,4}['’]")
+_LEAVES = re.compile(rf"[.,;:!?…{re.escape(_CLOSERS)}]{{0,8}}(?:\s|$|[—–])")
 
 
 def read_numbers(text: str, language: str = "en") -> Wording:
@@ -114,8 +117,10 @@ def _token(text: str, start: int, end: int) -> tuple[int, int, str, str] | None:
         start, front = start - 1, text[start - 1]
     if found := _POSSESSIVE.match(text, end):
         end, back = found.end(), found[0]
-    while end < len(text) and text[end] in "'’:" and _ENDS.match(text, end + 1):
+    while end < len(text) and text[end] in "'’:" and _LEAVES.match(text, end + 1):
         end, back = end + 1, back + text[end]
+    if (found := _STOP_AND_QUOTE.match(text, end)) and _ENDS.match(text, found.end()):
+        end, back = found.end(), back + found[0]
     if _holds_left(text, start) or _holds_right(text, end):
         return None
     return start, end, front, back

@@ -133,5 +133,8 @@ RULES: tuple[tuple[str, Callable[[re.Match], str | None]], ...] = (
         rf"\b(?:Act|Scene|Chapter|Part|Book|Volume|ACT|SCENE|CHAPTER|PART|BOOK|VOLUME)\s(?P<it>I)\b{_PAUSES}",
         _read_single,
     ),
-    (rf"\b(?P<name>[A-Z][A-Za-z'’-]{{1,30}})\s(?P<it>{_LONG}|[IVX]\b)", _read_behind_name),
+    (
+        rf"\b(?P<name>[A-Z](?:['’][A-Z])?[a-z][A-Za-z'’-]{{0,30}}|[A-Z]{{2,30}})\s(?P<it>{_LONG}|[IVX]\b)",
+        _read_behind_name,
+    ),
 )
