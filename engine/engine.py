@@ -107,23 +107,24 @@ class Engine:
         can't be performed, TakeFailed if the model makes no sound or no numbers.
         """
         clock = Clock()
-        self.check(request)
-        with closing(self._events(request, clock)) as events:
+        read = self.check(request)
+        with closing(self._events(read, unread(request, self.family), clock)) as events:
             for event in events:
                 handed = clock.now()
                 yield event
                 clock.add("held", clock.now() - handed)  # the listener's time, not ours
 
-    def _events(self, request: TakeRequest, clock: Clock) -> Generator[Event, None, None]:
+    def _events(
+        self, request: TakeRequest, left_out: tuple[str, ...], clock: Clock
+    ) -> Generator[Event, None, None]:
+        """The events of a request in the words that the model gets to see, without those `left_out`."""
         seed = fresh_seed() if request.seed is None else request.seed
         log.debug("performing seed=%d characters=%d", seed, len(request.text))
         yield Status("preparing", f"{self.family.name} reads the line.")
-        left_out = unread(request, self.family)
         if left_out:
             yield Status("reading", told_unread(self.family.name, left_out))
-        wanted = as_read(request, self.family)
-        character = yield from self._voice(wanted.character, clock)
-        wanted = dataclasses.replace(wanted, character=character, seed=seed)
+        character = yield from self._voice(request.character, clock)
+        wanted = dataclasses.replace(request, character=character, seed=seed)
         take = _Take(self.family, wanted, clock)
         if left_out:
             take.flag(f"unread({sum(map(len, left_out))})")
@@ -139,15 +140,18 @@ class Engine:
         )
         yield done
 
-    def check(self, request: TakeRequest) -> None:
-        """Raise RequestError, one sentence, for a request that can't be performed. Needs no device."""
+    def check(self, request: TakeRequest) -> TakeRequest:
+        """The request in the words that the model gets to see. Needs no device.
+
+        Raises RequestError, one sentence, for a request that can't be performed.
+        """
         family = self.family
         try:
             check_request(request, family.capabilities, family.name)
             family.check(request.text, request.character, request.history)
             if request.performed is not None:
                 family.check(request.performed, request.character, request.history)
-            self._check_read(request)
+            read = self._read(request)
         except PromptError as problem:
             raise RequestError(str(problem)) from None
         for number, reference in enumerate(request.character.voice or (), 1):
@@ -157,15 +161,17 @@ class Engine:
                 )
         for number, turn in enumerate(request.history, 1):
             check_codes(turn.codes, family.num_codebooks, family.codebook_size, f"history turn {number}")
+        return read
 
-    def _check_read(self, request: TakeRequest) -> None:
-        """Raise for what can't be performed once it is what the model reads."""
+    def _read(self, request: TakeRequest) -> TakeRequest:
+        """What the model gets to see. Raises RequestError where that can't be performed."""
         read = as_read(request, self.family)
         problems = [words.request_text_problem(read.text), *map(_turn_problem, read.history)]
         fields = ["The line", *(f"History turn {number}" for number in range(1, len(problems)))]
         for field, problem in zip(fields, problems, strict=True):
             if problem:
                 raise RequestError(f"{field} {problem}.")
+        return read
 
     def _voice(self, character: Character, clock: Clock) -> Generator[Event, None, Character]:
         """The character with every clip turned into codes; new codes travel back as `Encoded`."""

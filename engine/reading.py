@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 
 from engine.family import Capabilities, Family
-from engine.take import Character, Reference, RequestError, TakeRequest
+from engine.take import Character, Reference, RequestError, Spoken, TakeRequest
 from prompts import text as words
 from prompts.changes import Wording
 from prompts.spoken import spoken
@@ -56,13 +56,13 @@ def as_read(request: TakeRequest, family: Family) -> TakeRequest:
     """The request in the words that the model gets to see. Raises RequestError where a text has none."""
     text = performed(request, family)
     if not request.letters:
-        history = [dataclasses.replace(turn, text=family.performed(turn.text)) for turn in request.history]
-        return dataclasses.replace(request, text=text, history=tuple(history))
+        history = tuple(_reworded(turn, family.performed(turn.text)) for turn in request.history)
+        return dataclasses.replace(request, text=text, history=history)
     able = family.capabilities
     if not words.has_something_to_say(text):
         raise _refusal(family, "the line", request.text)
     history = tuple(
-        dataclasses.replace(turn, text=_read(turn.text, request, family, f"history turn {number}"))
+        _reworded(turn, _read(turn.text, request, family, f"history turn {number}"))
         for number, turn in enumerate(request.history, 1)
     )
     character = _character(request, family) if able.characters else request.character
@@ -100,6 +100,10 @@ def _character(request: TakeRequest, family: Family) -> Character:
         description=_read(who.description, request, family, "the description"),
         scene=who.scene and _read(who.scene, request, family, "the scene"),
     )
+
+
+def _reworded(turn: Spoken, text: str) -> Spoken:
+    return turn if text == turn.text else dataclasses.replace(turn, text=text)
 
 
 def _read(text: str, request: TakeRequest, family: Family, field: str) -> str:

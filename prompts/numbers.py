@@ -75,12 +75,16 @@ _MANY_BEHIND = re.compile(r"\s(?!calls?\b|operators?\b)(?:[a-z]+s|people|men|wom
 # Not inside a number: a row of digits is looked at once.
 _START = r"(?<!\d)(?<!\d[.,])"
 _NUMBER = rf"(?:{_START}(?:\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+))"
+_MINUS = r"(?:(?<![\w.,)-])(?P<minus>[-−]))?"
 _HALF = r"(?P<half>(?i:[ap]\.m\.|[ap]m\b))"
 _SUFFIX = "(?P<suffix>k|K|mn|m|M|bn|b|B|tn)(?![A-Za-z])"
 _SCALE = rf"(?:[\s-](?P<scale>thousand|million|billion|trillion)\b|{_SUFFIX})?"
 _OPENERS, _CLOSERS = '"“‘([{«—–', "\"”’)]}»'"
 _POSSESSIVE = re.compile("['’]s(?![\\w'’])")
-_ENDS = re.compile(rf"[.,;:!?…{re.escape(_CLOSERS)}]{{0,8}}(?:\s|$|[—–])")  # nothing of a token is left here
+# Where nothing of a token is left: marks that end a sentence, and behind quotation marks any others as well.
+_ENDS = re.compile(rf"[.!?…{re.escape(_CLOSERS)}]{{0,8}}(?:\s|$|[—–])")
+_STOP_AND_QUOTE = re.compile("[.!?…]{1,4}['’]")
+_LEAVES = re.compile(rf"[.,;:!?…{re.escape(_CLOSERS)}]{{0,8}}(?:\s|$|[—–])")
 
 
 def read_numbers(text: str, language: str = "en") -> Wording:
@@ -93,7 +97,7 @@ def read_numbers(text: str, language: str = "en") -> Wording:
 
 def _changes(text: str) -> Iterator[Change]:
     taken = bytearray(len(text))
-    for pattern, words in _COMPILED:
+    for pattern, words in _COMPILED if _FIGURE.search(text) else _WITHOUT_FIGURES:
         for found in pattern.finditer(text):
             span = found.span("it") if "it" in pattern.groupindex else found.span()
             if any(taken[span[0] : span[1]]) or not (token := _token(text, *span)):
@@ -113,8 +117,10 @@ def _token(text: str, start: int, end: int) -> tuple[int, int, str, str] | None:
         start, front = start - 1, text[start - 1]
     if found := _POSSESSIVE.match(text, end):
         end, back = found.end(), found[0]
-    while end < len(text) and text[end] in "'’:" and _ENDS.match(text, end + 1):
+    while end < len(text) and text[end] in "'’:" and _LEAVES.match(text, end + 1):
         end, back = end + 1, back + text[end]
+    if (found := _STOP_AND_QUOTE.match(text, end)) and _ENDS.match(text, found.end()):
+        end, back = found.end(), back + found[0]
     if _holds_left(text, start) or _holds_right(text, end):
         return None
     return start, end, front, back
@@ -129,8 +135,8 @@ def _holds_left(text: str, start: int) -> bool:
     if not start:
         return False
     mark, first = text[start - 1], text[start]
-    if mark in "-–−,":
-        return start > 1 and text[start - 2].isdigit() and not first.isalpha()
+    if mark in "-–−,*":
+        return start > 1 and text[start - 2].isnumeric() and not first.isalpha()
     return mark in ".:'’" or _is_of_token(mark)
 
 
@@ -138,8 +144,8 @@ def _holds_right(text: str, end: int) -> bool:
     if end == len(text):
         return False
     mark, last = text[end], text[end - 1]
-    if mark in "-–−,":
-        return text[end + 1 : end + 2].isdigit() and not last.isalpha()
+    if mark in "-–−,*":
+        return text[end + 1 : end + 2].isnumeric() and not last.isalpha()
     if mark in ".:'’":
         return not (mark == "." and _ENDS.match(text, end))
     return _is_of_token(mark)
@@ -201,8 +207,7 @@ def _read_money_behind(found: re.Match) -> str:
 
 
 def _read_money_code(found: re.Match) -> str:
-    code = found["code"] or found["front"]
-    return f"{cardinal(found['number'])} {_last_plural(_CODES[code], found['number'])}"
+    return f"{cardinal(found['number'])} {_last_plural(_CODES[found['code']], found['number'])}"
 
 
 def _read_time(found: re.Match) -> str:
@@ -301,7 +306,18 @@ def _read_range(found: re.Match) -> str:
 def _read_unit(found: re.Match) -> str:
     unit = _UNITS.get(found["unit"]) or _ATTACHED[found["unit"]]
     first = f"{cardinal(found['first'])} to " if found["first"] else ""
+    if "minus" in found.re.groupindex and found["minus"]:
+        first = "minus " + first
     return f"{first}{cardinal(found['number'])} {_plural(unit, '' if first else found['number'])}"
+
+
+def _read_many(found: re.Match) -> str | None:
+    """A model or a year with a plural: "747s", "F-16s"; a round number may be seconds."""
+    number = found["number"]
+    if not re.search("[A-Za-z]-$", before(found)) and (len(number) < 3 or number.endswith("0")):
+        return None
+    words = in_pairs(number)
+    return re.sub("y$", "ie", words) + ("es" if words.endswith("x") else "s")
 
 
 def _read_height(found: re.Match) -> str:
@@ -357,20 +373,20 @@ _BEHIND = r"(?![\w/:]|[.,]\d)"
 _UNIT_NAMES = "|".join(re.escape(each) for each in sorted(_UNITS, key=len, reverse=True))
 
 _RULES: tuple[tuple[str, Callable[[re.Match], str | None]], ...] = (
-    (r"24/7(?:/365)?", lambda found: "twenty-four seven"),
+    (r"24[/-]7(?:/365)?", lambda found: "twenty-four seven"),
+    (r"20[/-]20", lambda found: "twenty twenty"),
+    *roman.WARS,
     (r"\b(?:911|999|112)\b", _read_emergency),
     (
-        rf"(?:(?<![\w.,)$€£¥₹])(?P<minus>[-−]))?(?P<land>\b(?:US|AU|A|CA|C|NZ|HK|S))?(?P<sign>[$€£¥₹])(?P<number>{_NUMBER})"
+        rf"(?:(?<![\w.,)$€£¥₹])(?P<minus>[-−]))?(?P<land>\b(?:US|AU|A|CA|C|NZ|HK|S))?(?P<sign>[$€£¥₹])\s?(?P<number>{_NUMBER})"
         rf"(?:[-–](?:(?P=sign))?(?P<last>{_NUMBER}))?{_SCALE}"
         r"(?:/(?P<per>hour|hr|h|day|night|week|wk|month|mo|year|yr|person|head|mile|kg|lb)(?!\w))?",
         _read_money,
     ),
     (rf"(?P<number>{_NUMBER})(?P<sign>[€£$¥₹¢])(?!\d)", _read_money_behind),
     (rf"(?P<number>{_NUMBER})\s(?P<sign>[€¢])(?!\s?\d)", _read_money_behind),
-    (
-        rf"\b(?:(?P<front>USD|EUR|GBP|JPY)\s)?(?P<number>{_NUMBER})(?:\s(?P<code>USD|EUR|GBP|JPY)\b)",
-        _read_money_code,
-    ),
+    (rf"(?P<number>{_NUMBER})\s(?P<code>USD|EUR|GBP|JPY)\b", _read_money_code),
+    (rf"\b(?P<code>USD|EUR|GBP|JPY)\s(?P<number>{_NUMBER})", _read_money_code),
     (rf"(?P<first>{_CLOCK})\s?[-–]\s?(?P<last>{_CLOCK})", _read_times),
     (_TIME, _read_time),
     (rf"(?P<hour>1[0-2]|[1-9])(?:\.(?P<minute>[0-5]\d))?\s?{_HALF}", _read_half),
@@ -393,13 +409,21 @@ _RULES: tuple[tuple[str, Callable[[re.Match], str | None]], ...] = (
     (r"(?<![\w.])['’](?P<year>\d\d)(?![\w'’])", _read_short_year),
     (r"\b(?P<number>\d{1,6})(?:st|nd|rd|th)\b", lambda found: ordinal(int(found["number"]))),
     (rf"(?P<first>{_NUMBER})%?[-–](?P<last>{_NUMBER})(?P<percent>\s?%)", _read_range),
-    (rf"(?P<number>{_NUMBER})\s?%", lambda found: f"{cardinal(found['number'])} percent"),
+    (
+        rf"{_MINUS}(?P<number>{_NUMBER})\s?%",
+        lambda found: f"{'minus ' if found['minus'] else ''}{cardinal(found['number'])} percent",
+    ),
+    (r"(?P<feet>\d)\s?ft\.?\s?(?P<inches>\d\d?)(?:\s?in\b)?", _read_height),
     (r"(?P<feet>\d)['’′](?P<inches>\d\d?)(?:\"|″|”|'')?", _read_height),
-    (rf"(?:(?P<first>{_NUMBER})[-–])?(?P<number>{_NUMBER})\s?(?P<unit>{_UNIT_NAMES})(?![\w²³/])", _read_unit),
+    (
+        rf"{_MINUS}(?:(?P<first>{_NUMBER})[-–])?(?P<number>{_NUMBER})\s?(?P<unit>{_UNIT_NAMES})(?![\w²³/])",
+        _read_unit,
+    ),
+    (rf"{_START}(?P<number>\d+)s(?!\w)", _read_many),
     (rf"(?:(?P<first>{_NUMBER})[-–])?(?P<number>{_NUMBER})(?P<unit>[sh])(?!\w)", _read_unit),
     (rf"{_START}(?P<v>\b[vV])?(?P<parts>\d+(?:\.\d+){{2,}}|(?<=[vV])\d+(?:\.\d+)+)", _read_version),
     (
-        r"(?<![\d-])\+?\d{1,4}(?:-\d{3,4})+|(?<![\d.,])\+?\d{9,}|\b0\d{2,4}(?:\s\d{3,4}){1,2}|\+\d{1,3}(?:\s\d{2,4}){2,4}",
+        r"\(\d{3}\)\s?\d{3}-\d{4}|(?<![\d-])\+?\d{1,4}(?:-\d{3,4})+|(?<![\d.,])\+?\d{9,}|\b0\d{2,4}(?:\s\d{3,4}){1,2}|\+\d{1,3}(?:\s\d{2,4}){2,4}",
         _read_telephone,
     ),
     (rf"(?P<first>{_NUMBER})[-–](?P<last>{_NUMBER})", _read_range),
@@ -414,7 +438,7 @@ _RULES: tuple[tuple[str, Callable[[re.Match], str | None]], ...] = (
     (r"(?P<whole>\d{1,12})(?P<part>[½¼¾⅓⅔])", _read_mixed_fraction),
     (_NUMBER, lambda found: plain(found[0])),
     ("[½¼¾⅓⅔]", lambda found: _FRACTIONS[found[0]]),
-    *roman.RULES,
-    *abbreviations.RULES,
 )
-_COMPILED = tuple((re.compile(pattern), words) for pattern, words in _RULES)
+_WITHOUT_FIGURES = tuple((re.compile(rule), words) for rule, words in (*roman.RULES, *abbreviations.RULES))
+_COMPILED = (*((re.compile(pattern), words) for pattern, words in _RULES), *_WITHOUT_FIGURES)
+_FIGURE = re.compile("[\\d½¼¾⅓⅔]")

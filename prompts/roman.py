@@ -42,7 +42,7 @@ _COUNTED = frozenset(  # a number, not an ordinal, behind these
     re.findall(
         r"\w+",
         "Apollo Rocky Rambo Saturn Gemini Voyager Titan Fantasy Bowl Mk Terminator Godfather Halo Quest "
-        "Trident Minuteman Olympiad Vostok Soyuz Windows",
+        "Trident Minuteman Vatican Olympiad Vostok Soyuz Windows",
     )
 )
 _NO_NAMES = frozenset(
@@ -69,7 +69,7 @@ def roman_value(numeral: str) -> int:
 
 def _read_row(found: re.Match) -> str:
     row = re.sub(r"[-–]", " to ", found["it"]).replace("&", "and")
-    return re.sub("[IVXLC]{2,}|[IVX]$", lambda numeral: cardinal(str(roman_value(numeral[0]))), row)
+    return re.sub(r"\b[IVXLC]+\b", lambda numeral: cardinal(str(roman_value(numeral[0]))), row)
 
 
 def _read_single(found: re.Match) -> str:
@@ -114,8 +114,16 @@ _OPENS = frozenset(
 
 
 _HEAD = rf"\b(?i:(?:{'|'.join(each.replace(' ', chr(92) + 's') for each in _HEADS)})s?)\s"
+_HEAD_OF_MANY = _HEAD.replace("s?)", "s)")
+# They go before the rules of numbers, which would read WW2 as a code.
+WARS: tuple[tuple[str, Callable[[re.Match], str | None]], ...] = (
+    (r"\bWW(?:1|I)\b", lambda found: "World War one"),
+    (r"\bWW(?:2|II)\b", lambda found: "World War two"),
+)
 RULES: tuple[tuple[str, Callable[[re.Match], str | None]], ...] = (
+    *WARS,
     (rf"{_HEAD}(?P<it>{_ROW})", _read_row),
+    (rf"{_HEAD_OF_MANY}(?P<it>[IVX](?:(?:,?\s(?:and|to|or|&)\s|,\s|[-–]){_LONG})+)", _read_row),
     (r"\b(?i:world\swar)\s(?P<it>[IV])\b", _read_single),
     (
         r"\b(?:Act|Scene|Chapter|Part|Book|Volume|ACT|SCENE|CHAPTER|PART|BOOK|VOLUME)\s(?P<it>[VX])\b",
@@ -125,5 +133,8 @@ RULES: tuple[tuple[str, Callable[[re.Match], str | None]], ...] = (
         rf"\b(?:Act|Scene|Chapter|Part|Book|Volume|ACT|SCENE|CHAPTER|PART|BOOK|VOLUME)\s(?P<it>I)\b{_PAUSES}",
         _read_single,
     ),
-    (rf"\b(?P<name>[A-Z][A-Za-z'’-]{{1,30}})\s(?P<it>{_LONG}|[IVX]\b)", _read_behind_name),
+    (
+        rf"\b(?P<name>[A-Z](?:['’][A-Z])?[a-z][A-Za-z'’-]{{0,30}}|[A-Z]{{2,30}})\s(?P<it>{_LONG}|[IVX]\b)",
+        _read_behind_name,
+    ),
 )

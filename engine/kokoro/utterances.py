@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 _SOUNDS = (
-    ("m{2,}", "mˈːm"),
+    ("m{2,}", "ˈm"),
     ("h+m+|h+mm+", "hˈəm"),
     ("m+[-’']?h+m+", "əmhˈəm"),
     ("s+h+|s{2,}h*", "ʃˈːːː"),
