@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.family import Clock, Family, Piece, PieceEnd, PromptSize, Sound
 from engine.limits import check_request
-from engine.reading import as_read, told_unread, unread
+from engine.reading import as_read, told_unread, unread, wording
 from engine.references import Prepared, ReferenceCache, check_codes, prepare
 from engine.take import (
     Audio,
@@ -82,6 +82,7 @@ class Engine:
     def forget(self) -> None:
         """Drop the codes of clips and the states of prompts: what a voice left here, and its memory."""
         self.cache.clear()
+        wording.cache_clear()
         self.family.forget()
 
     def forget_voice(self, keys: Iterable[str]) -> Receipt:
@@ -90,6 +91,7 @@ class Engine:
         A state can't be told by the voice that went into it, so those of other voices go as well; that costs
         them one prefill. It speaks for this process: a hosted GPU's worker forgets when it ends.
         """
+        wording.cache_clear()
         return Receipt(sum(self.cache.forget(key) for key in set(keys)), self.family.forget())
 
     def measure(self, request: TakeRequest) -> PromptSize:

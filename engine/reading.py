@@ -9,6 +9,7 @@ false) goes through as it went then.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from engine.family import Capabilities, Family
 from engine.take import Character, Reference, RequestError, Spoken, TakeRequest
@@ -31,6 +32,7 @@ def writes_numbers(able: Capabilities, numbers: bool | None) -> bool:
     return not able.reads_digits if numbers is None else numbers
 
 
+@functools.lru_cache(4096)  # a long scene's earlier lines are read anew at each of its lines
 def wording(text: str, able: Capabilities, numbers: bool | None = None) -> Wording:
     """`text` as a family reads it, each change with its place."""
     return spoken(

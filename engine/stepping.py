@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from engine.family import Piece, PieceEnd, Sound
+from engine.family import Piece, PieceEnd, PromptSize, Sound
 from engine.memory import turns_that_go
 from engine.prefix import PrefixCache, Snapshot
 from engine.take import RequestError, Status, TakeFailed
@@ -66,6 +66,8 @@ class FrameFamily(Protocol):
     history_rows: int
     lookahead: int
     prefixes: PrefixCache
+
+    def measure(self, piece: Piece) -> PromptSize: ...
 
     def prompt(self, piece: Piece) -> Prompt: ...
 
@@ -127,33 +129,26 @@ def fit_history(family: FrameFamily, piece: Piece) -> Fitted:
 
     Raises RequestError where even no history fits.
     """
-    limit = prompt_limit(family, piece)
-    prompt = family.prompt(piece)
-    # The borders are the rows after the system part and after each turn: turn i costs the step between two.
-    costs, pinned = np.diff(prompt.borders).tolist(), [turn.pinned for turn in piece.history]
-    own = len(prompt.rows) - sum(costs)
-    if own > limit:
+    size, pinned = family.measure(piece), [turn.pinned for turn in piece.history]
+    if size.own > size.limit:
         raise RequestError(
-            f"Voice and line need {own:,} rows, the limit is {limit:,}; use shorter or fewer clips."
+            f"Voice and line need {size.own:,} rows, the limit is {size.limit:,}; use shorter or fewer clips."
         )
-    room = history_room(family, prompt.borders[0])
-    gone = turns_that_go(costs, pinned, room)
-    if own + sum(costs) - sum(costs[turn] for turn in gone) > limit:
-        gone = turns_that_go(costs, pinned, limit - own)
-    ahead = turns_that_go(costs, pinned, room, ahead=True)
+    gone = turns_that_go(size.turns, pinned, size.room)
+    if size.own + sum(size.turns) - sum(size.turns[turn] for turn in gone) > size.limit:
+        gone = turns_that_go(size.turns, pinned, size.limit - size.own)
+    ahead = turns_that_go(size.turns, pinned, size.room, ahead=True)
+    more_than_voice = gone != ahead and len(ahead) < len(pinned)
     return Fitted(
-        _without(family, piece, prompt, gone),
+        _without(family, piece, gone),
         tuple(gone),
-        _to_the_last_border(_without(family, piece, prompt, ahead))
-        if gone != ahead and len(ahead) < len(costs)
-        else None,
+        _to_the_last_border(_without(family, piece, ahead)) if more_than_voice else None,
     )
 
 
-def _without(family: FrameFamily, piece: Piece, prompt: Prompt, gone: Sequence[int]) -> Prompt:
-    if not gone:
-        return prompt
-    kept = tuple(turn for index, turn in enumerate(piece.history) if index not in gone)
+def _without(family: FrameFamily, piece: Piece, gone: Sequence[int]) -> Prompt:
+    left_out = set(gone)
+    kept = tuple(turn for index, turn in enumerate(piece.history) if index not in left_out)
     return family.prompt(dataclasses.replace(piece, history=kept))
 
 

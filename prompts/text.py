@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 # Unicode White_Space. Python's bare strip() also takes U+001C-001F, which the checkpoint's own rules keep.
 WHITE_SPACE = (
@@ -76,10 +77,15 @@ def content_problem(text: str) -> str | None:
 
 def special_problem(text: str, specials: Iterable[str]) -> str | None:
     """Why the door refuses `text`: it holds one of the tokenizer's `specials` other than the speaker tag."""
-    for token in specials:
-        if token and token != SPEAKER and token in text:
-            return f"contains the control token {token}; remove it"
-    return None
+    found = _any_of(tuple(specials)).search(text)
+    return f"contains the control token {found[0]}; remove it" if found else None
+
+
+@lru_cache(16)
+def _any_of(specials: tuple[str, ...]) -> re.Pattern:
+    """What finds any of a tokenizer's thousand specials at once; a long scene asks for each of its lines."""
+    named = sorted((each for each in specials if each and each != SPEAKER), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, named)) or r"(?!)")
 
 
 def has_something_to_say(text: str) -> bool:

@@ -6,6 +6,7 @@ Everything comes from the folder: sizes, candidate ids, sample rate, hop, limits
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from engine.drama3.codec import Codec
 from engine.drama3.config import Drama3Config
 from engine.drama3.host import HostStep, host_weights
 from engine.drama3.model import Drama3Model, TakeState
-from engine.drama3.rows import layout_rows
+from engine.drama3.rows import count_rows, layout_rows
 from engine.drama3.weights import load_model
 from engine.family import Capabilities, Piece, PromptSize
 from engine.noise import NoiseBlocks
@@ -31,7 +32,7 @@ from engine.stepping import FrameState, Prompt, Speech, history_room, prompt_lim
 from engine.take import Character, RequestError, Spoken
 from engine.vocoder import EARLY_SCHEDULE, SCHEDULE, ThreadVocoder, Vocoder
 from prompts import text as words
-from prompts.drama3 import Described, directed, layout
+from prompts.drama3 import Described, Layout, directed, layout
 from prompts.text import PromptError
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class Drama3Family:
         self._desks: Desks | None = None
         self._desks_lock = threading.Lock()
         self.folder = folder
+        # A long scene's lines are counted anew at each of them.
+        self._num_tokens = functools.lru_cache(4096)(lambda text: len(self._encode_text(text)))
         self.specials = tuple(
             token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special
         )
@@ -152,27 +155,34 @@ class Drama3Family:
         return self.desks().encoder.encode(samples) if self.on_gpu else self.codec.encode(samples).numpy()
 
     def forget(self) -> int:
+        self._num_tokens.cache_clear()
         return self.prefixes.clear()
 
     def measure(self, piece: Piece) -> PromptSize:
-        prompt = self.prompt(piece)
-        turns = tuple(np.diff(prompt.borders).tolist())
-        room = history_room(self, prompt.borders[0])
-        return PromptSize(len(prompt.rows) - sum(turns), turns, prompt_limit(self, piece), room)
+        rows, borders = count_rows(self._layout(piece), self._num_tokens)
+        turns = tuple(np.diff(borders).tolist())
+        room = history_room(self, borders[0])
+        return PromptSize(rows - sum(turns), turns, prompt_limit(self, piece), room)
 
     def speak(self, piece: Piece) -> Speech:
         return speak_frames(self, piece)
 
     def prompt(self, piece: Piece) -> Prompt:
         """The rows of a piece, with the borders at which a prefix could be kept."""
+        start = self.config.semantic_start_token_id
+        return Prompt(
+            *layout_rows(
+                self._layout(piece), self._encode_text, start, self.num_codebooks, self.codebook_size
+            )
+        )
+
+    def _layout(self, piece: Piece) -> Layout:
         who = piece.character
         described = None
         if who.description is not None:
             described = Described(who.name or NAMELESS, who.description, who.scene)
         references = [(reference.transcript, reference.audio) for reference in who.voice or ()]
-        laid = layout(piece.text, references, described, [(turn.text, turn.codes) for turn in piece.history])
-        start = self.config.semantic_start_token_id
-        return Prompt(*layout_rows(laid, self._encode_text, start, self.num_codebooks, self.codebook_size))
+        return layout(piece.text, references, described, [(turn.text, turn.codes) for turn in piece.history])
 
     def _encode_text(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False).ids

@@ -31,6 +31,16 @@ def layout_rows(
     return np.concatenate([empty, *parts]), tuple(ends[border] for border in layout.borders)
 
 
+def count_rows(layout: Layout, num_tokens: Callable[[str], int]) -> tuple[int, tuple[int, ...]]:
+    """The rows of a prompt, and how many stand before each border, without making them."""
+    counts = [
+        segment.array.shape[1] if isinstance(segment, Codes) else num_tokens(segment)
+        for segment in layout.segments
+    ]
+    ends = [0, *accumulate(counts)]
+    return ends[-1], tuple(ends[border] for border in layout.borders)
+
+
 def _parts(
     segments: Sequence[Segment], encode: Encode, semantic_start: int, num_codebooks: int, codebook_size: int
 ) -> list[np.ndarray]:

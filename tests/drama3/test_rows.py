@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from engine.drama3.config import Drama3Config
-from engine.drama3.rows import layout_rows
+from engine.drama3.rows import count_rows, layout_rows
 from engine.take import RequestError
 from prompts.drama3 import Codes, Described, Layout, layout
 
@@ -45,6 +45,13 @@ def test_borders_count_the_rows_of_the_segments_before_them(case):
     laid = layout_of(case)
     _, borders = layout_rows(laid, encode, *SIZES)
     assert borders == tuple(len(rows(laid.segments[:border], encode, *SIZES)) for border in laid.borders)
+
+
+@by_name
+def test_rows_are_counted_without_being_made(case):
+    laid = layout_of(case)
+    made, borders = layout_rows(laid, encode, *SIZES)
+    assert count_rows(laid, lambda text: len(encode(text))) == (len(made), borders)
 
 
 def test_the_rows_before_a_border_do_not_depend_on_what_follows():
