@@ -6,7 +6,7 @@ Names the first figure that doesn't, or that it can't recompute, and ends with 1
 
     samples   {variant: {metric: [raw values]}}
     ratios    {"metric one / other"}: the metric of one variant over that of the other, medians but for
-              frames (sums) and MiB (largest)
+              frames (sums), MiB (largest), p95 (95th percentile) and "wrong" (its sum over that of words)
     medians   {variant: {metric}}, means likewise
     slopes    {"metric by unit"}: least squares through the medians of the variants "unit N"
     floor_ms  {rows}: bytes over the median bandwidth; step_over_floor {"variant rows"}: median step over it
@@ -25,17 +25,24 @@ import numpy as np
 
 RESULTS = Path(__file__).resolve().parent / "results"
 NEEDED = ("date", "command", "commit", "dirty", "cpu", "cores", "torch", "samples")
-METRICS = {"rtf": "rtf_cached"}  # short in a ratio's name
-STATISTICS = {"frames": np.sum, "memory_mib": np.max, "host_mib": np.max}
+METRICS = {"rtf": "rtf_cached", "p95_line_s": "line_s"}  # by the name in a ratio
+STATISTICS = {
+    "frames": np.sum,
+    "memory_mib": np.max,
+    "host_mib": np.max,
+    "p95_line_s": lambda values: np.percentile(values, 95),
+}
 
 Samples = dict[str, dict[str, list[float]]]
 
 
 def ratio(name: str, samples: Samples) -> float:
     """The ratio called "metric one / other", from the samples; KeyError for a variant or metric not there."""
-    metric, pair = name.split(" ", 1)
-    metric, (one, other) = METRICS.get(metric, metric), pair.split(" / ")
-    of = STATISTICS.get(metric, np.median)
+    called, pair = name.split(" ", 1)
+    metric, (one, other) = METRICS.get(called, called), pair.split(" / ")
+    if called == "wrong":  # a share of words, of one variant
+        return float(np.sum(samples[one]["wrong"]) / np.sum(samples[other]["words"]))
+    of = STATISTICS.get(called, np.median)
     return float(of(samples[one][metric]) / of(samples[other][metric]))
 
 

@@ -6,40 +6,46 @@ First sound of one line with so many turns of history, references and sentences,
 prefix is known up to the last turn, as within a session: so a take with history should start hardly later
 than one without. The slopes are milliseconds for one more turn, reference or sentence.
 
-Then `--lines` lines in one process, in cycles of 40 that are alike but for their codes: 24 lines of a cloned
-voice behind 30 older turns, each line kept until the oldest must go; 8 lines of a voice from a new clip; 8
-lines after all earlier ones were dropped. Time and memory are flat if the median line and the largest memory
-of the last cycle are at most 2 % above those of the second; the first is warm-up.
+Then scenes of `--lines` lines with one, two, four and eight characters, each of whom remembers their own.
+The lines are those of a comedy, `TENTH` of them, spoken again and again, so that the tenths of a scene are
+alike but for what lies behind them: a line of the last tenth should cost what one of the second does, be
+heard as soon, and with `--hear` be understood as well (words wrong, by Whisper base). Memory is told for each
+tenth.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import lzma
 import os
 import sys
 import time
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.check import Samples, ratios, slopes
 from bench.report import last_line, show
-from bench.takes import LINE, clip, engine_of, performed, random_codes, request
+from bench.takes import LINE, SAMPLING, engine_of, performed, random_codes, request
 from engine.engine import Engine
-from engine.take import Spoken, TakeRequest
+from engine.scene import Reading
+from engine.take import Audio, Character, Done, Encoded, Reference, Spoken, TakeRequest
+from engine.voices import ready_character, ready_voices
+from prompts.script import parse
 
 VARIANTS = {
     **{f"turns {count}": {"turns": count} for count in (0, 5, 10, 20, 30)},
     **{f"references {count}": {"references": count} for count in (1, 2, 4)},
     **{f"sentences {count}": {"text": " ".join([LINE] * count)} for count in (1, 8, 48)},
 }
-CYCLE, OLDER = 40, 30  # lines of a cycle; turns that its first line finds
-NEW_CLIP, FRESH = 24, 32  # lines of a cycle before which the voice changes, and all is dropped
-FLAT = 1.02
+COMEDY = Path(__file__).resolve().parent.parent / "tests" / "data" / "comedy" / "pg844.txt.xz"
+TENTH = 50  # different lines of a scene
+WORDS = range(4, 30)  # of a line
+CASTS = (1, 2, 4, 8)
 
 
 def starts(engine: Engine, rounds: int) -> Samples:
@@ -67,104 +73,107 @@ def memory() -> dict[str, float]:
     return found
 
 
+def comedy_lines() -> list[str]:
+    """The first `TENTH` speeches of the comedy that are neither a word nor a tirade, as they are spoken."""
+    script = parse(lzma.decompress(COMEDY.read_bytes()).decode())
+    spoken = (Reading().words(line.text) for line in script.lines)
+    return [text for text in spoken if len(text.split()) in WORDS][:TENTH]
+
+
 class Scene:
-    """Lines of one process, one after the other; `history` is what the next one remembers."""
+    """Lines of one process, one after the other, of so many characters; `history` is what each remembers."""
 
-    def __init__(self, engine: Engine, frames: int) -> None:
-        self.engine, self.frames = engine, frames
-        self.history: tuple[Spoken, ...] = ()
-        self.dropped = 0  # lines for which the engine had to drop turns
+    def __init__(self, engine: Engine, characters: int, frames: int | None, hear: bool) -> None:
+        self.engine, self.frames, self.hear = engine, frames, hear
+        self.history: list[tuple[Spoken, ...]] = [()] * characters
+        self.cast = [self._character(number) for number in range(characters)]
 
-    def line(self, number: int) -> dict[str, float]:
-        """Perform line `number`: its seconds, and the memory after it."""
-        cycle, place = divmod(number, CYCLE)
-        if place == 0:
-            self.history = tuple(
-                Spoken(LINE, random_codes(self.engine.family, 4.0, 1000 * cycle + turn))
-                for turn in range(OLDER)
-            )
-        elif place in (NEW_CLIP, FRESH):
-            self.history = ()
-        done, _ = performed(self.engine, self._wanted(cycle, place))
-        self.history = (*self.history, Spoken(LINE, done.codes))
-        self.dropped += any(flag.startswith("history_dropped") for flag in done.flags)
-        return {"line_s": done.timings.total_s, **memory()}
+    def _character(self, number: int) -> Character:
+        """A ready voice, or one of its halves; codes of noise where the model has random weights."""
+        family = self.engine.family
+        if self.frames:
+            return Character(voice=(Reference(random_codes(family, 10.0, number), LINE),))
+        voices = list(ready_voices(family.capabilities).values())
+        who = ready_character(voices[number % len(voices)], family.capabilities)
+        (reference,) = who.voice
+        encoded = self.engine.encode(reference.audio)
+        first = encoded.codes.shape[1] * (number // len(voices)) // 3
+        return Character(voice=(Reference(encoded.codes[:, first:], reference.transcript),))
 
-    def _wanted(self, cycle: int, place: int) -> TakeRequest:
-        family, new = self.engine.family, NEW_CLIP <= place < FRESH
-        sound = clip(10.0, family.sample_rate, seed=cycle) if new else None
-        wanted = request(family, frames=self.frames, seed=CYCLE * cycle + place, audio=sound)
-        return dataclasses.replace(wanted, history=self.history)
+    def line(self, number: int, text: str) -> dict[str, float]:
+        """Perform line `number`: what it cost, how it was understood, and the memory after it."""
+        who = number % len(self.cast)
+        wanted = TakeRequest(text, self.cast[who], self.history[who], SAMPLING, number, self.frames)
+        chunks, done = [], None
+        for event in self.engine.perform(wanted):
+            if isinstance(event, Audio):
+                chunks.append(event.pcm)
+            elif isinstance(event, Done):
+                done = event
+            assert not isinstance(event, Encoded)
+        self.history[who] = (*self.history[who], Spoken(text, done.codes))
+        told = {"line_s": done.timings.total_s, "first_pcm_ms": 1e3 * done.timings.first_pcm_s, **memory()}
+        if self.hear:
+            from tests.recogniser import hear, word_errors  # late: the recogniser is another 250 MB
 
-    def perform(self, lines: int, seconds: float) -> Samples:
-        """So many lines, or the whole cycles that fit in so many seconds."""
-        began, samples = time.perf_counter(), {}
+            sound = np.concatenate(chunks).astype(np.float32) / 32768
+            told["wrong"], told["words"] = word_errors(text, hear(sound, self.engine.family.sample_rate))
+        return told
+
+    def perform(self, name: str, lines: int, seconds: float) -> Samples:
+        """So many lines, or those that fit in so many seconds, by tenths of the scene."""
+        began, texts, samples = time.perf_counter(), comedy_lines(), {}
         for number in range(lines):
-            cycle, place = divmod(number, CYCLE)
-            if place == 0 and time.perf_counter() - began > seconds:
-                print(f"stopped after {number} lines: {seconds:.0f} s are over", flush=True)
-                break
-            name = f"cycle {cycle + 1}" if cycle else "warm-up"
-            metrics = samples.setdefault(name, defaultdict(list))
-            for metric, value in self.line(number).items():
+            tenth = 10 * number // lines + 1
+            metrics = samples.setdefault(f"{name} tenth {tenth}", defaultdict(list))
+            for metric, value in self.line(number, texts[number % len(texts)]).items():
                 metrics[metric].append(value)
-            if place % 20 == 19:
-                print(
-                    f"{number + 1} lines, {time.perf_counter() - began:.0f} s, "
-                    f"{', '.join(f'{key} {values[-1]:.2f}' for key, values in metrics.items())}",
-                    flush=True,
-                )
+            if number % 20 == 19:
+                print(f"{name}: {number + 1} lines, {time.perf_counter() - began:.0f} s", flush=True)
+            if time.perf_counter() - began > seconds:
+                print(f"stopped after {number + 1} lines: {seconds:.0f} s are over", flush=True)
+                break
         return samples
 
 
 def figures(samples: Samples) -> tuple[dict[str, float], dict[str, float]]:
     """(ratios, slopes) that the samples have something to say about."""
-    names = [f"first_pcm_ms turns {count} / turns 0" for count in (10, 30)]
-    names += ["first_pcm_ms references 4 / references 1", "first_pcm_ms sentences 48 / sentences 1"]
-    units = ["first_pcm_ms by turns", "first_pcm_ms by references", "first_pcm_ms by sentences"]
-    if "turns 0" not in samples:
-        names, units = [], []
-    full = [name for name, metrics in samples.items() if name.startswith("cycle") and _whole(metrics)]
-    if len(full) > 1:
-        metrics = samples[full[0]]
-        names += [f"{metric} {full[-1]} / {full[0]}" for metric in metrics]
-        units += [f"{metric} by cycle" for metric in metrics]
+    names, units = [], []
+    if "turns 0" in samples:
+        names = [f"first_pcm_ms turns {count} / turns 0" for count in (10, 30)]
+        names += ["first_pcm_ms references 4 / references 1", "first_pcm_ms sentences 48 / sentences 1"]
+        units = ["first_pcm_ms by turns", "first_pcm_ms by references", "first_pcm_ms by sentences"]
+    for cast in {name.partition(" tenth ")[0] for name in samples if " tenth 10" in name}:
+        metrics = samples[f"{cast} tenth 10"]
+        pair = f"{cast} tenth 10 / {cast} tenth 2"
+        names += [f"{metric} {pair}" for metric in metrics if metric not in ("wrong", "words")]
+        names.append(f"p95_line_s {pair}")
+        if "wrong" in metrics:
+            names += [f"wrong {cast} tenth {tenth} / {cast} tenth {tenth}" for tenth in (1, 10)]
     return ratios(names, samples), slopes(units, samples)
-
-
-def _whole(metrics: dict[str, list[float]]) -> bool:
-    return len(metrics["line_s"]) == CYCLE
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--model", default="understudy")
     options.add_argument("--rounds", type=int, default=6)
-    options.add_argument("--lines", type=int, default=200)
-    options.add_argument("--frames", type=int, default=60)
-    options.add_argument("--seconds", type=float, default=200, help="at most about so long for all lines")
+    options.add_argument("--lines", type=int, default=500)
+    options.add_argument("--casts", type=int, nargs="*", default=CASTS, help="characters of each scene")
+    options.add_argument("--frames", type=int, help="frames of a line, for random weights, which don't end")
+    options.add_argument("--hear", action="store_true", help="count the words that Whisper base mishears")
+    options.add_argument("--seconds", type=float, default=1e9, help="at most about so long for a scene")
     args = options.parse_args()
     engine = engine_of(args.model)
     samples = starts(engine, args.rounds) if args.rounds else {}
-    scene = Scene(engine, args.frames)
-    samples |= scene.perform(args.lines, args.seconds)
+    for count in args.casts:
+        engine.forget()
+        scene = Scene(engine, count, args.frames, args.hear)
+        samples |= scene.perform(f"cast of {count}", args.lines, args.seconds)
     show(samples)
     found, sloped = figures(samples)
-    for name, value in found.items():
-        flat = f" (flat: {value <= FLAT})" if " cycle " in name else ""
-        print(f"{name} = {value:.3f}{flat}")
-    for name, value in sloped.items():
-        print(f"{name}: {value:.4f}")
-    last_line(
-        {
-            "model": engine.family.name,
-            "ratios": found,
-            "slopes": sloped,
-            "lines": sum(len(metrics.get("line_s", ())) for metrics in samples.values()),
-            "lines_that_dropped_turns": scene.dropped,
-            "samples": samples,
-        }
-    )
+    for name, value in (found | sloped).items():
+        print(f"{name} = {value:.4f}")
+    last_line({"model": engine.family.name, "ratios": found, "slopes": sloped, "samples": samples})
 
 
 if __name__ == "__main__":

@@ -57,9 +57,10 @@ def request(
 
 
 def longest(engine: Engine, frames: int) -> tuple[TakeRequest, int]:
-    """A request whose prompt fills the limit with turns of history, and its rows."""
+    """A request whose prompt is as long as turns of history can make it, and its rows."""
+    engine.family.history_rows = engine.family.max_rows  # more than any model is taught
     size = engine.measure(request(engine.family, turns=1, frames=frames))
-    turns = (size.limit - size.own - 16) // size.turns[0]  # 16: a clip of 10 s is codes of a little more
+    turns = (size.room - 16) // size.turns[0]  # 16: a clip of 10 s is codes of a little more
     return request(engine.family, turns=turns, frames=frames), size.own + turns * size.turns[0]
 
 
