@@ -29,7 +29,7 @@ from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
 
-from prompts.page import is_numbered_heading
+from prompts.page import is_first_act, is_numbered_heading
 from prompts.rows import Row, Span
 from prompts.text import WHITE_SPACE
 
@@ -46,6 +46,7 @@ _PARTICLES = {
     "the", "a", "an", "of", "and", "at", "in", "from", "de", "del", "la", "le", "du", "der", "den", "von",
     "van", "di", "da", "al", "el", "bin", "ibn",
 }  # fmt: skip
+_OF_PLACES = {"at", "in", "from", "near", "outside", "inside", "on"}
 _TITLES = {
     "dr", "mr", "mrs", "ms", "mx", "prof", "st", "sr", "jr", "fr", "capt", "cpt", "lt", "sgt", "col", "maj",
     "gen", "cpl", "pvt", "det", "insp", "rev", "hon",
@@ -80,6 +81,7 @@ _BEFORE = WHITE_SPACE + _DECORATION
 _STOP_OR_BRACKET = re.compile(r"[.．(（\[［]")
 _BEHIND_NAME = re.compile(rf"[{_DECORATION}]*(?P<stop>[.．]?)[{_DECORATION}]*(?P<dash>[—–]?)")
 _BRACKET_BEHIND_NAME = re.compile(r"[ \t\xa0]*[*_]{0,3}([(（][^()（）]{1,300}[)）]|[\[［][^\[\]［］]{1,300}[\]］])[*_]{0,3}")
+_INITIALS = re.compile(r"\w\.(?:\w\.)*\w?")
 _ROMAN = re.compile("[IVXLCDM]+")
 _SCOTTISH = re.compile(r"(?:Mc|Mac|O[’'])?[A-Z][A-Z.’'-]*|(?:Mrs?|Dr|St|Ms|Capt|Sgt|Lt|Rev|Prof)\.?")
 _CUE_NUMBER = re.compile(r"[ \t\xa0]*[(\[]?(\d{1,4})[A-Z]?[.):\]]?[ \t\xa0]+(?=\S)")
@@ -190,6 +192,12 @@ def before_stop(text: str) -> Head | None:
     return None
 
 
+def _has_words_behind(text: str, head: Head) -> bool:
+    """Whether a row in capitals is a name with a full stop and words in capitals: "ORLA. STOP!"."""
+    run_in = None if head.forced else before_stop(text)
+    return run_in is not None and not run_in.loose and len(run_in.name) > 1
+
+
 def group_parts(name: str) -> list[str]:
     """The folded names that a group's name is made of."""
     return [folded(part) for part in re.split(r"\s+(?:and|et|und|y|e|with)\s+|\s*[&+/,]\s*", name, flags=re.IGNORECASE) if part]
@@ -201,6 +209,8 @@ def _stopped_head(text: str, name: str, end: int, marked: bool) -> Head | None:
     trust = trust_in(name)
     is_plain = all(word in _JOINERS or not any(mark.islower() for mark in word) or _is_scottish(word) for word in words)
     if trust is None or trust is Trust.SMALL or (trust is Trust.CAPITALS and not is_plain):
+        return None
+    if _INITIALS.fullmatch(name):  # "J.R. EWING"
         return None
     if not any(mark.isupper() for mark in name) or _ROMAN.fullmatch(name) or words[-1].casefold() in _TITLES:
         return None
@@ -250,8 +260,12 @@ class Names:
         self.heads = _with_cue_numbers(rows, free, heads)
         below = [index for index in free if self._has_words_below(index)]
         own_rows = {index: head for index in below if (head := on_own_row(rows[index].text, groups=True))}
-        self._own_rows = {index: head for index, head in own_rows.items() if head.key not in _PAGE_WORDS}
+        own_rows = {index: head for index, head in own_rows.items() if head.key not in _PAGE_WORDS}
+        self._own_rows = {i: head for i, head in own_rows.items() if not _has_words_behind(rows[i].text, head)}
         self._count()
+        front = _end_of_contents(rows, marks)
+        in_front = Counter(head.key for index, head in self.cues.items() if index < front)
+        self.cues = {i: head for i, head in self.cues.items() if i >= front or in_front[head.key] > 1}
         self._title_rows = self._find_title_rows(below)
         self.is_run_in = False  # whether speeches follow their names behind a full stop
         self.stops = self._find_stops(free)
@@ -346,7 +360,8 @@ class Names:
         found = {}
         for index in below:
             head = in_title_case(self._rows[index].text)
-            if head and head.key not in _NO_TITLES:
+            below_name = index - 1 in found or index - 1 in self._own_rows  # then it is what somebody says
+            if head and head.key not in _NO_TITLES and not below_name:
                 found[index] = head
         free = Counter(head.key for index, head in found.items() if self._stands_free(index))
         found = {i: head for i, head in found.items() if free[head.key] > 1 or self._stands_free(i)}
@@ -366,8 +381,10 @@ class Names:
         )
         if not is_script or len(again) + others < 3:
             return {}
+        if not self._is_dense and 2 * sum(map(self._has_room, again)) < len(again):
+            return {}
         stopped = any(head.stopped for head in again.values())
-        once = {i: h for i, h in found.items() if stopped and h.stopped and (self._has_room(i) or self._is_dense)}
+        once = {i: head for i, head in found.items() if stopped and head.stopped and self._has_room(i)}
         return again | once
 
     def _find_stops(self, free: list[int]) -> dict[int, Head]:
@@ -417,14 +434,24 @@ class Names:
             is_much = len(found) > 5 and len(repeated) > 1
             if repeated and again < 0.5:
                 needed = 0.03 if is_much else 0.1
+            elif is_much and len(found) >= 4 * len(times):  # few names that come often
+                needed = 0.15
         if share < needed:
             return {}
+        by_letters = again < 0.5
         return {
             index: head
             for index, head in found.items()
-            if (times[head.key] > 1 or self._has_room(index) or is_dense)
-            and (len(head.name) > 1 or times[head.key] > 1)
+            if times[head.key] > 1 or (len(head.name) > 1 and self._may_come_once(index, head, is_dense, by_letters))
         }
+
+    def _may_come_once(self, index: int, head: Head, is_dense: bool, by_letters: bool) -> bool:
+        """Whether a name before a full stop that comes once is one, where others are."""
+        if by_letters:
+            return is_dense or self._has_room(index)
+        before = next((each for each in range(index - 1, -1, -1) if not self._rows[each].is_empty), None)
+        is_setting = before in self._marks or not _OF_PLACES.isdisjoint(head.key.split())
+        return self._has_room(index) and not is_setting
 
     def _share_of_paragraphs(self, heads: Mapping[int, Head]) -> float:
         starts = sum(self._has_room(index) for index in heads)
@@ -501,6 +528,12 @@ class Names:
     def _stands_free(self, index: int) -> bool:
         before = self._rows[index - 1].text.rstrip(WHITE_SPACE) if index else ""
         return not before or index - 1 in self.heads or index - 1 in self._marks or before[-1] in _SENTENCE_ENDS
+
+
+def _end_of_contents(rows: list[Row], marks: Mapping[int, str]) -> int:
+    """The row of the heading with which the acts begin again behind a table of contents, 0 if there is none."""
+    firsts = [i for i, kind in marks.items() if kind == "heading" and is_first_act(rows[i].text.strip(WHITE_SPACE))]
+    return max(firsts) if len(firsts) > 1 else 0
 
 
 def _with_cue_numbers(rows: list[Row], free: list[int], heads: dict[int, Head]) -> dict[int, Head]:

@@ -40,10 +40,12 @@ _ACT = re.compile(
     rf"(?:[^\w\s]|\s*$|\s+(?=[^\w\s]|[A-Z\d]))"
     rf"|(?i:(?:the\s+)?{ORDINAL}\s+(?:act|scene|part|chapter))\b(?:\W*$|[^\w\s]|\s+(?=[^\w\s]|[A-Z\d]))"
 )
+_ACT_ALONE = re.compile(rf"(?:ACT|SCENE)\s+(?:THE\s+{ORDINAL}|{NUMERAL})\W*|(?:THE\s+)?{ORDINAL}\s+(?:ACT|SCENE)\W*", re.IGNORECASE)
 _UNNUMBERED = re.compile(
     r"(?:the\s+)?(?:prologue|epilogue|prelude|interlude|induction|teaser|cold open|overture|scene|act)[.:]?",
     re.IGNORECASE,
 )
+_FIRST_ACT = re.compile(r"\W*(?:act\s+(?:i|1|one|the\s+first)|(?:the\s+)?(?:first|1st)\s+act)\b", re.IGNORECASE)
 _HEADING_CHARACTERS = 80
 _TRANSITION = re.compile(
     r"[^a-z:]*\bTO:|(?:SMASH |MATCH |JUMP |HARD |QUICK )?(?:CUT|DISSOLVE|WIPE|FADE UP|FADE DOWN|IRIS IN|IRIS OUT"
@@ -65,7 +67,7 @@ _CONTINUED = re.compile(
 )
 _ENDING = re.compile(
     r"end of (?:the )?(?:play|act|scene|part|episode|script|prologue|epilogue|show|teaser|chapter|excerpt|first|second"
-    rf"|third|fourth|fifth)\b.{{0,40}}|end (?:act|scene) {NUMERAL}\.?",
+    rf"|third|fourth|fifth)\b.{{0,40}}|end (?:act|scene) {NUMERAL}\.?|act drop\.?",
     re.IGNORECASE,
 )
 # They could be words of a speech, too: only with an empty row above, or below.
@@ -149,6 +151,11 @@ def is_numbered_heading(text: str) -> bool:
     return len(text) <= _HEADING_CHARACTERS and bool(_ACT.match(text))
 
 
+def is_first_act(text: str) -> bool:
+    """Whether `text` is the heading of the first act."""
+    return bool(_FIRST_ACT.match(text))
+
+
 def is_sound(text: str) -> bool:
     """Whether `text` is the cue of a sound or a machine, with or without what it does."""
     return bool(_SOUND.match(text))
@@ -168,8 +175,8 @@ def _kind(texts: list[str], index: int, marks: dict[int, str]) -> str | None:
         return "transition"
     if is_scene(text, has_room):
         return "heading"
-    is_below_heading = marks.get(index - 1) == "heading"
-    if (has_room or is_below_heading) and is_numbered_heading(plain):
+    may_stand = has_room or marks.get(index - 1) == "heading" or (text.isupper() and _ACT_ALONE.fullmatch(plain))
+    if may_stand and is_numbered_heading(plain):
         return "heading"
     if has_room and ends_here and _UNNUMBERED.fullmatch(plain):
         return "heading"
