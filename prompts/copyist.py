@@ -17,6 +17,7 @@ from prompts.cues import NAME_CHARACTERS, Head, folded, is_extension
 from prompts.rows import Source, Span
 
 BEAT_S = 0.8
+ROWS_NAMED = 8
 LINES = 500
 
 _BEAT_S = {"": BEAT_S, "short ": BEAT_S / 2, "long ": 2 * BEAT_S}
@@ -79,13 +80,16 @@ class Problem:
 @dataclass(frozen=True)
 class Part:
     """An act, a scene or another stretch of a script: its rows from `first_row` up to `end_row`, without that
-    one. `name` is unique in its script, `heading` is what it says by itself; scenes follow their act."""
+    one, which are source[start:end]. `name` is unique in its script, `heading` is what it says by itself; scenes
+    follow their act."""
 
     name: str
     heading: str
     first_row: int
     end_row: int
     num_lines: int
+    start: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,7 @@ class Copyist:
         self._directions: list[str] = []
         self._spans: list[Span] = []
         self._dual = False
+        self.asides: list[int] = []  # where brackets stand within speeches
         self._wordless: int | None = None  # where the present name stands, while it has no words
         for offset, kind in source.unclosed:
             closing = "]]" if kind == "note" else "*/"
@@ -149,9 +154,19 @@ class Copyist:
     def num_lines(self) -> int:
         return sum(isinstance(entry, Line) for entry in self._entries)
 
-    def row_of(self, offset: int) -> int:
-        """The number of the row at `offset`, from 1."""
-        return self._source.place(offset)[0]
+    def others(self, offsets: list[int]) -> str:
+        """The rows of `offsets` behind the first, in words; "" where there are none."""
+        numbers = [str(self._source.place(offset)[0]) for offset in offsets[1 : ROWS_NAMED + 1]]
+        more = len(offsets) - 1 - len(numbers)
+        row = "rows" if len(numbers) + more > 1 else "row"
+        return f"{row} {', '.join(numbers)}{f' and {more:,} others' if more else ''}" if numbers else ""
+
+    def tell_of_asides(self) -> None:
+        """Say that brackets within speeches aren't spoken, for forms in which they could be."""
+        if self.asides:
+            others = self.others(self.asides)
+            rest = f", like those in {others}" if others else ""
+            self.problem(self.asides[0], f"This bracket is read as a direction and isn't spoken{rest}.")
 
     def cue(self, start: int, head: Head) -> None:
         """`head`, at offset `start`, speaks from here on. Brackets behind it are directions or beats."""
@@ -189,6 +204,7 @@ class Copyist:
 
     def aside(self, start: int, end: int) -> None:
         """A bracket within a speech: it isn't spoken, and the speech goes on."""
+        self.asides.append(start)
         self.show(start, end, "parenthetical")
 
     def beat(self, start: int, end: int, seconds: float = BEAT_S) -> None:

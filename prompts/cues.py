@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -287,6 +287,15 @@ class Names:
     def is_page_word(self, index: int) -> bool:
         """Whether row `index` begins with a word of the page before a colon, and not as a name."""
         return index in self.heads and index not in self.cues and self.heads[index].key in _PAGE_WORDS
+
+    def are_rare(self, heads: Collection[int]) -> bool:
+        """Whether `heads`, rows that could begin a speech, are so few in a long text that it is prose: hardly
+        a paragraph in fifty begins with one, or one in ten and none of the first."""
+        written = [i for i, row in enumerate(self._rows) if not row.is_empty and i not in self._marks]
+        starts = [i for i in written if self._has_room(i)][:3]
+        is_late = not heads or (bool(starts) and min(heads) > starts[-1])
+        most = self._num_paragraphs / (10 if is_late else 50)
+        return self._num_paragraphs >= 20 and len(heads) < most
 
     def alone(self, index: int) -> Head | None:
         """The name that row `index` is, in the plain form.

@@ -47,6 +47,8 @@ def is_fountain(rows: list[Row], marks: Mapping[int, str], names: Names) -> bool
         return False
     if has_scene:
         return True
+    if names.are_rare(names.owners):
+        return False
     return bool(names.owners) and (
         not {"title page", "transition", "page break"}.isdisjoint(marks.values())
         or any(_forced_mark(row.text.strip(WHITE_SPACE)) for row in rows)
@@ -67,6 +69,7 @@ def read(rows: list[Row], marks: Mapping[int, str], names: Names, copy: Copyist)
         else:
             copy.end_line()
             in_speech = _read_page(rows, index, marks.get(index), names, copy)
+    copy.tell_of_asides()
 
 
 def _read_speech(row: Row, copy: Copyist) -> None:

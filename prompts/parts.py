@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 
 from prompts.copyist import LINES, Line, Part, Script, too_long
+from prompts.rows import row_starts
 
 NAME_CHARACTERS = 60
 ATTEMPTS = 8  # to cut a part into stretches that are short enough: one row may hold many lines
 
 _SCENE = re.compile(r"\W*(?:\w+\s+)?(?:scene\b|int\b|ext\b|est\b|i/e\b)", re.IGNORECASE)
 _BARE = re.compile(r"\W*(?:the\s+)?(?:scene|act)\W*", re.IGNORECASE)  # tells where one is, not which
-_BREAK = re.compile(r"[\r\n\v\f\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,20 @@ class _Heading:
 def with_parts(script: Script, source: str) -> Script:
     """`script` with its parts, outer ones before those within; none where they would be the whole."""
     rows = [line.row for line in script.lines]
-    headings = _headings(script, source)
     if not rows:
         return script
-    end = 2 + len(_BREAK.findall(source))
+    starts = row_starts(source)
+    headings = _headings(script, source, starts)
+    end = len(starts) + 1
     parts = _cut(headings, rows, 1, end, "", min((each.rank for each in headings), default=1))
     if len(parts) < 2 and not (parts and len(rows) > LINES):
         parts = _stretches("", rows, 1, end) if len(rows) > LINES else []
-    return dataclasses.replace(script, parts=tuple(_unique(parts)))
+    starts.append(len(source))
+    placed = (
+        dataclasses.replace(each, start=starts[each.first_row - 1], end=starts[each.end_row - 1])
+        for each in _unique(parts)
+    )
+    return dataclasses.replace(script, parts=tuple(placed))
 
 
 def only(script: Script, part: Part) -> Script:
@@ -52,7 +58,10 @@ def only(script: Script, part: Part) -> Script:
     characters = tuple(dict.fromkeys(entry.speaker for entry in entries if isinstance(entry, Line)))
     told = too_long(len(script.lines))
     problems = tuple(each for each in script.problems if is_in(each.row) and each.sentence != told)
-    return dataclasses.replace(script, entries=entries, characters=characters, problems=problems)
+    shown = tuple(each for each in script.shown if part.start <= each.start < part.end)
+    return dataclasses.replace(
+        script, entries=entries, characters=characters, shown=shown, problems=problems
+    )
 
 
 def find_part(script: Script, name: str) -> Part | None:
@@ -92,14 +101,12 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def _headings(script: Script, source: str) -> list[_Heading]:
+def _headings(script: Script, source: str, starts: list[int]) -> list[_Heading]:
     found = []
-    row, end = 1, 0
     for each in script.shown:
         if each.kind not in ("heading", "section"):
             continue
-        between = source[end : each.start].replace("\r\n", "\n")
-        row, end = row + len(_BREAK.findall(between)), each.start
+        row = bisect_right(starts, each.start)
         text = source[each.start : each.end]
         if _BARE.fullmatch(text):
             continue

@@ -58,7 +58,7 @@ class Source:
     def __init__(self, text: str):
         self.text = text
         self.comments, self.unclosed = _comments(text)
-        self._row_starts = [0, *(found.end() for found in _BREAK.finditer(text))]
+        self._row_starts = row_starts(text)
         self._hidden = [(start, end) for start, end, _ in self.comments]
         self.rows = list(self._visible_rows())
 
@@ -124,6 +124,11 @@ class Source:
             start, index = max(start, b), index + 1
         if start < end:
             yield start, end
+
+
+def row_starts(text: str) -> list[int]:
+    """Where each row of `text` begins."""
+    return [0, *(found.end() for found in _BREAK.finditer(text))]
 
 
 def brackets(text: str, start: int = 0) -> tuple[list[Span], list[int]]:

@@ -38,7 +38,6 @@ from prompts.text import WHITE_SPACE, has_something_to_say
 __all__ = ["NARRATOR", "Beat", "Line", "Part", "Problem", "Script", "Shown", "parse"]
 
 NARRATOR = "Narrator"
-ROWS_NAMED = 8
 
 # Short, so that a long row of openers costs no more than its length.
 _BRACKET = re.compile(r"(?<!\S)[(（\[][^()（）\[\]]{1,24}[)）\]](?!\S)")
@@ -79,7 +78,8 @@ class _Plain:
         self._has_bare_rows = any(row.is_empty and len(row.text) < 2 for row in rows)
 
     def read(self) -> None:
-        is_prose = not (self._names.cues or self._alone or self._names.stops)
+        heads = {*self._names.cues, *self._alone, *self._names.stops}
+        is_prose = not heads or self._names.are_rare(heads)
         if is_prose:
             self._copy.narrate(NARRATOR)
         for index, row in enumerate(self._rows):
@@ -118,8 +118,9 @@ class _Plain:
         self._is_open = keeps_open
 
     def _read_prose(self, row: Row) -> None:
+        few = "hardly any" if self._names.cues or self._alone or self._names.stops else "no"
         self._tell_once(
-            row.start, "There are no names, so a narrator reads this; to cast it, write NAME: words."
+            row.start, f"There are {few} names, so a narrator reads this; to cast it, write NAME: words."
         )
         self._read_narration(row)
 
@@ -213,23 +214,17 @@ class _Plain:
 
     def _tell_of_skipped(self) -> None:
         """One sentence about rows of a kind, at the first of them."""
+        if self._names.cues and not self._names.is_run_in:
+            self._copy.tell_of_asides()
         if self._skipped:
-            others = self._others(self._skipped)
+            others = self._copy.others([row.start for row in self._skipped])
             rest = f", nor {others}, so they are skipped" if others else ", so it is skipped"
             self._copy.problem(self._skipped[0].start, f"Nobody speaks this row{rest}; put a name in front.")
         if self._sounds:
-            others = self._others(self._sounds)
+            others = self._copy.others([row.start for row in self._sounds])
             rest = f", like {others}" if others else ""
             sentence = f"This is a sound or a cue of the stage and isn't spoken{rest}."
             self._copy.problem(self._sounds[0].start, sentence)
-
-    def _others(self, rows: list[Row]) -> str:
-        """The rows behind the first in words, "" where there are none."""
-        numbers = [str(self._copy.row_of(row.start)) for row in rows[1 : ROWS_NAMED + 1]]
-        more = len(rows) - 1 - len(numbers)
-        if not numbers:
-            return ""
-        return f"row{'s' * (len(numbers) > 1 or more > 0)} {', '.join(numbers)}{f' and {more:,} others' if more else ''}"
 
     def _tell_once(self, offset: int, sentence: str) -> None:
         if sentence not in self._told:
