@@ -104,6 +104,9 @@ def _add_perform(commands) -> None:
     perform.add_argument(
         "--cast", type=Path, required=True, metavar="FILE", help="JSON: a voice for each name"
     )
+    perform.add_argument(
+        "--part", metavar="NAME", help='an act or a scene of a long script, such as "FIRST ACT"'
+    )
     perform.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new or an empty folder")
     perform.add_argument("--seed", type=_whole_number, help="0 to 2^64-1; the same seed gives the same files")
     _add_numbers(perform)

@@ -36,6 +36,7 @@ from engine.models import load_family
 from engine.reading import performed, unread
 from engine.scene import Reading, Scene, SceneLine, SceneTake
 from engine.scene_file import to_json
+from engine.text_files import decoded
 from engine.take import (
     Audio,
     Character,
@@ -48,6 +49,8 @@ from engine.take import (
     Trouble,
     fresh_seed,
 )
+from prompts.copyist import LINES
+from prompts.parts import find_part, named, only
 from prompts.script import Script, parse
 from prompts.text import PromptError, check_line
 
@@ -58,7 +61,7 @@ def perform(args: argparse.Namespace) -> None:
     """Perform the script and write its folder. RequestError, before any model work, if it can't be done."""
     began = time.perf_counter()
     check_seed(args.seed)
-    script = _read_script(args.script)
+    script = _read_script(args.script, args.part)
     scene = Scene.of(script, fresh_seed() if args.seed is None else args.seed)
     scene = dataclasses.replace(scene, reading=Reading(numbers=args.numbers))
     _check_words(scene)
@@ -162,22 +165,45 @@ class _Performance:
         self._told.add(sentence)
 
 
-def _read_script(path: str) -> Script:
-    """The script in a file, or - from standard input. Tells what is odd in it."""
+def _read_script(path: str, part: str | None) -> Script:
+    """The script in a file, or - from standard input; of a long one the part that is asked for. Tells what is
+    odd in it."""
     name = "The script" if path == "-" else shown_name(path)
     if path == "-":
         data = read_all(sys.stdin.buffer, name, MAX_SCRIPT_BYTES)
     else:
         data = read_file(Path(path), name, MAX_SCRIPT_BYTES)
-    try:
-        script = parse(data.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise RequestError(f"{name} is not UTF-8 text; save it as UTF-8.") from None
+    text, guess = decoded(data, name)
+    if guess:
+        _tell(guess)
+    script = _chosen(parse(text), part, name)
     for problem in script.problems:
         _tell(f"{name}, row {problem.row}, column {problem.column}: {problem.sentence}")
     if not script.lines:
         raise RequestError(f"{name} has no line to perform; write lines as NAME: words.")
     return script
+
+
+def _chosen(script: Script, part: str | None, name: str) -> Script:
+    """The part of a script, or all of it. Raises RequestError if there is no such part, or what there is is
+    too long for one scene."""
+    if part is None and len(script.lines) <= LINES:
+        return script
+    if part is None:
+        many = f"{name} has {len(script.lines):,} lines, the limit of a scene is {LINES}"
+        raise RequestError(f"{many}; choose one of its parts with --part: {named(script)}.")
+    found = find_part(script, part)
+    if found is None:
+        parts = (
+            f"its parts are {named(script)}"
+            if script.parts
+            else "it has no acts or scenes, so leave --part out"
+        )
+        raise RequestError(f"{name} has no part “{part}”; {parts}.")
+    if found.num_lines > LINES:
+        many = f"“{found.name}” has {found.num_lines:,} lines, the limit of a scene is {LINES}"
+        raise RequestError(f"{many}; choose one within it with --part: {named(script)}.")
+    return only(script, found)
 
 
 def _cast(scene: Scene, cast: dict[str, Casting], engine: Engine) -> Scene:

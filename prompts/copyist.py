@@ -17,12 +17,16 @@ from prompts.cues import NAME_CHARACTERS, Head, folded, is_extension
 from prompts.rows import Source, Span
 
 BEAT_S = 0.8
+ROWS_NAMED = 8
 LINES = 500
 
 _BEAT_S = {"": BEAT_S, "short ": BEAT_S / 2, "long ": 2 * BEAT_S}
 _BEAT = re.compile(r"(?:an? )?(short |long )?(?:beat|pause|silence)\.?", re.IGNORECASE)
+# Emphasis at an edge of a word, not within one.
+_EMPHASIS = re.compile(r"(?<![^\W_])[*_]+|[*_]+(?![^\W_])")
+_HUNG = re.compile(r"[,;:!?]|\.(?! ?\.)")
 # Scripts whose rows join without a space. Korean isn't one of them.
-_SPACELESS = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
+SPACELESS = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,8 @@ class Beat:
 class Shown:
     """A stretch of the source that isn't spoken: source[start:end].
 
-    `kind` is title page, heading, action, centred, transition, section, synopsis, page break, note, boneyard,
-    cue, parenthetical, lyrics mark, beat or space.
+    `kind` is title page, licence, programme, heading, action, sound, centred, transition, section, synopsis, page
+    break, furniture, note, boneyard, cue, parenthetical, lyrics mark, beat or space.
     """
 
     start: int
@@ -74,14 +78,31 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Part:
+    """An act, a scene or another stretch of a script: its rows from `first_row` up to `end_row`, without that
+    one, which are source[start:end]. `name` is unique in its script, `heading` is what it says by itself; scenes
+    follow their act."""
+
+    name: str
+    heading: str
+    first_row: int
+    end_row: int
+    num_lines: int
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True)
 class Script:
-    """A script as written. `characters` are those who speak, in order of appearance."""
+    """A script as written. `characters` are those who speak, in order of appearance; `parts` are what it can
+    be cut into."""
 
     entries: tuple[Line | Beat, ...]
     characters: tuple[str, ...]
     shown: tuple[Shown, ...]
     problems: tuple[Problem, ...]
     form: str
+    parts: tuple[Part, ...] = ()
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -92,6 +113,11 @@ def beat_seconds(bracket: str) -> float | None:
     """The silence that the words of a bracket ask for ("beat", "A long pause."), or None."""
     found = _BEAT.fullmatch(bracket.strip(words.WHITE_SPACE))
     return _BEAT_S[(found[1] or "").lower()] if found else None
+
+
+def too_long(num_lines: int) -> str:
+    """What is told of a script with that many lines, if it is one too long."""
+    return f"The script has {num_lines:,} lines, the limit is {LINES}; cut it into scenes."
 
 
 class Copyist:
@@ -108,6 +134,7 @@ class Copyist:
         self._directions: list[str] = []
         self._spans: list[Span] = []
         self._dual = False
+        self.asides: list[int] = []  # where brackets stand within speeches
         self._wordless: int | None = None  # where the present name stands, while it has no words
         for offset, kind in source.unclosed:
             closing = "]]" if kind == "note" else "*/"
@@ -126,6 +153,20 @@ class Copyist:
     @property
     def num_lines(self) -> int:
         return sum(isinstance(entry, Line) for entry in self._entries)
+
+    def others(self, offsets: list[int]) -> str:
+        """The rows of `offsets` behind the first, in words; "" where there are none."""
+        numbers = [str(self._source.place(offset)[0]) for offset in offsets[1 : ROWS_NAMED + 1]]
+        more = len(offsets) - 1 - len(numbers)
+        row = "rows" if len(numbers) + more > 1 else "row"
+        return f"{row} {', '.join(numbers)}{f' and {more:,} others' if more else ''}" if numbers else ""
+
+    def tell_of_asides(self) -> None:
+        """Say that brackets within speeches aren't spoken, for forms in which they could be."""
+        if self.asides:
+            others = self.others(self.asides)
+            rest = f", like those in {others}" if others else ""
+            self.problem(self.asides[0], f"This bracket is read as a direction and isn't spoken{rest}.")
 
     def cue(self, start: int, head: Head) -> None:
         """`head`, at offset `start`, speaks from here on. Brackets behind it are directions or beats."""
@@ -146,8 +187,9 @@ class Copyist:
         self._speaker = name
 
     def bracket(self, start: int, end: int, of_name: bool = False) -> None:
-        """A whole (…): a beat, where a voice comes from (if `of_name`), or a direction for what follows."""
-        inside = self._words(start + 1, end - 1)
+        """A whole (…), with the emphasis around it: a beat, where a voice comes from (if `of_name`), or a
+        direction for what follows."""
+        inside = self._inside(start, end)
         seconds = beat_seconds(inside)
         if seconds is not None:
             self.beat(start, end, seconds)
@@ -160,6 +202,11 @@ class Copyist:
             self._directions.append(inside)
             self._check_direction(start, inside)
 
+    def aside(self, start: int, end: int) -> None:
+        """A bracket within a speech: it isn't spoken, and the speech goes on."""
+        self.asides.append(start)
+        self.show(start, end, "parenthetical")
+
     def beat(self, start: int, end: int, seconds: float = BEAT_S) -> None:
         """A silence, written at [start, end)."""
         self.end_line()
@@ -169,7 +216,7 @@ class Copyist:
 
     def say(self, start: int, end: int) -> None:
         """The speaker goes on with what stands at [start, end)."""
-        spans = self._source.trimmed(start, end)
+        spans = self._source.trimmed(start, end, by_row=True)
         self._spans += spans
         self._wordless = None if spans else self._wordless
 
@@ -202,10 +249,7 @@ class Copyist:
         self._end_speech()
         lines = [entry for entry in self._entries if isinstance(entry, Line)]
         if len(lines) > LINES:
-            self.problem(
-                lines[LINES].spans[0][0],
-                f"The script has {len(lines):,} lines, the limit is {LINES}; cut it into scenes.",
-            )
+            self.problem(lines[LINES].spans[0][0], too_long(len(lines)))
         spans = [span for line in lines for span in line.spans]
         taken = sorted([(0, 0), *spans, *((each.start, each.end) for each in self._shown)])
         taken.append((len(self._source.text),) * 2)
@@ -222,15 +266,23 @@ class Copyist:
             )
             self._wordless = None
 
-    def _words(self, start: int, end: int) -> str:
-        return self._joined(self._source.trimmed(start, end))
+    def _inside(self, start: int, end: int) -> str:
+        """The words of a bracket at [start, end), without emphasis."""
+        text = self._source.text
+        while text[start] in "*_":
+            start += 1
+        while text[end - 1] in "*_":
+            end -= 1
+        spans = self._source.trimmed(start + 1, end - 1, by_row=True)
+        return _EMPHASIS.sub("", self._joined(spans)).strip(words.WHITE_SPACE)
 
     def _joined(self, spans: list[Span] | tuple[Span, ...]) -> str:
         text = self._source.text
         parts = [text[a:b] for a, b in spans[:1]]
         for (_, end), (start, next_end) in pairwise(spans):
-            spaceless = _SPACELESS.match(text[end - 1]) and _SPACELESS.match(text[start])
-            if self._source.has_space(end, start) and not spaceless:
+            spaceless = SPACELESS.match(text[end - 1]) and SPACELESS.match(text[start])
+            is_hung = _HUNG.match(text, start) and not text[end:start].isspace()  # a mark behind a bracket
+            if self._source.has_space(end, start) and not spaceless and not is_hung:
                 parts.append(" ")
             parts.append(text[start:next_end])
         return "".join(parts)

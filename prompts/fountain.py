@@ -1,4 +1,4 @@
-"""The Fountain form of a script (https://fountain.io/syntax), and the marks of the page that all forms share.
+"""The Fountain form of a script (https://fountain.io/syntax).
 
 Our own reader: no parser on PyPI that we found keeps the place of what it reads (at most the number of a
 row), so the law of `prompts.copyist` couldn't be kept. Notes and boneyards are gone before a row comes here.
@@ -12,114 +12,84 @@ half of dual dialogue begins with the line before it, its further lines follow a
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 
 from prompts.copyist import Copyist
 from prompts.cues import NAME_WORDS, Head, Names, Trust, is_extension, on_own_row
+from prompts.page import is_scene, shown_as
 from prompts.rows import Row
+from prompts.speech import is_direction, read_words
 from prompts.text import WHITE_SPACE
 
-WHOLE_BRACKET = re.compile(r"[(（][^()（）]*[)）]")
-
-_FIRST_KEY = re.compile(r"(?:title|credit|authors?|written by|draft date)\s*[:：]", re.IGNORECASE)
-_KEY = re.compile(
-    r"(?:title|credit|authors?|written by|draft date|date|source|notes?|contact|copyright|revision|format"
-    r"|episode|series|based on)\s*[:：]",
-    re.IGNORECASE,
-)
-_INDENTED = re.compile(r"\t|[ \xa0]{3}")
-_PLACES = r"INT\.?/EXT|EXT\.?/INT|I\.?/E|INT|EXT|EST"
-_SCENE = re.compile(rf"(?i:{_PLACES})\.|(?:{_PLACES}) ")
-_SCENE_BELOW_SPEECH = re.compile(rf"(?:{_PLACES})\.")
-_ACT = re.compile(
-    r"(?:act|scene|chapter|part)\s+(?:[ivxlc]+|\d+|one|two|three|four|five|six|seven|eight|nine|ten)\b[^\w\s]*(?:\s.*)?",
-    re.IGNORECASE,
-)
-_ACT_CHARACTERS = 80
-_TRANSITION = re.compile(
-    r"[^a-z:]*\bTO:|FADE IN[:.]?|FADE (?:OUT|TO BLACK)[:.]?|CUT TO BLACK[:.]?"
-    r"|(?:THE END|BLACKOUT|CURTAIN)\.?"
-)
 _PAGE_BREAK = re.compile("={3,}")
-_SECTION = re.compile(r"#{1,6}\s+\S")
 
 
-def num_title_rows(rows: list[Row]) -> int:
-    """How many rows the title page takes: a known key, then keys and indented rows up to an empty one."""
-    first = next((index for index, row in enumerate(rows) if not row.is_empty), None)
-    if first is None or not _FIRST_KEY.match(rows[first].text):
-        return 0
-    for index in range(first + 1, len(rows)):
-        text = rows[index].text
-        if rows[index].is_empty or not (_KEY.match(text) or _INDENTED.match(text)):
-            return index
-    return len(rows)
-
-
-def page_mark(rows: list[Row], index: int) -> str | None:
-    """What row `index` is in any form: a page break, a section, a transition, a heading, or None."""
-    text = rows[index].text.strip(WHITE_SPACE)
-    if _PAGE_BREAK.fullmatch(text):
-        return "page break"
-    if _SECTION.match(text):
-        return "section"
-    has_room = index == 0 or rows[index - 1].is_empty
-    if has_room and _TRANSITION.fullmatch(text):
-        return "transition"
-    is_act = has_room and len(text) <= _ACT_CHARACTERS and _ACT.fullmatch(text)
-    return "heading" if is_act or _is_scene(rows, index) else None
-
-
-def is_fountain(rows: list[Row], names: Names) -> bool:
+def is_fountain(rows: list[Row], marks: Mapping[int, str], names: Names) -> bool:
     """Whether the script is to be read as Fountain.
 
-    Names on their own rows must be no fewer than names before a colon. Then a scene heading is enough, or
-    names on their own rows together with any other mark of Fountain.
+    Names on their own rows must be no fewer than names before a colon with words behind. Then a scene heading
+    is enough, or names on their own rows together with any other mark of Fountain. A heading and a name that
+    comes again, or is marked as only Fountain does, outweigh rows of capitals before a colon that come once.
     """
-    if len(names.owners) < len(names.cues):
+    if names.is_run_in:
         return False
-    if any(_is_scene(rows, index) for index in range(len(rows))):
+    has_scene = any(
+        kind == "heading" and is_scene(rows[index].text.strip(WHITE_SPACE), True)
+        for index, kind in marks.items()
+    )
+    cues = {index: head for index, head in names.cues.items() if _has_words(rows, index, head)}
+    times = Counter(head.key for head in names.owners.values())
+    is_sure = any(times[head.key] > 1 or _is_marked(rows[i].text, head) for i, head in names.owners.items())
+    again = Counter(head.key for head in cues.values()).most_common(1)
+    if has_scene and is_sure and (not again or again[0][1] == 1):
         return True
+    if len(names.owners) < len(cues):
+        return False
+    if has_scene:
+        return True
+    if names.are_rare(names.owners):
+        return False
     return bool(names.owners) and (
-        num_title_rows(rows) > 0
+        not {"title page", "transition", "page break"}.isdisjoint(marks.values())
         or any(_forced_mark(row.text.strip(WHITE_SPACE)) for row in rows)
-        or any(page_mark(rows, index) in ("transition", "page break") for index in range(len(rows)))
         or any(_is_marked(rows[index].text, head) for index, head in names.owners.items())
     )
 
 
-def read(rows: list[Row], names: Names, copy: Copyist) -> None:
+def read(rows: list[Row], marks: Mapping[int, str], names: Names, copy: Copyist) -> None:
     """Tell `copy` what each row of a Fountain script is."""
     in_speech = False
-    title = num_title_rows(rows)
     for index, row in enumerate(rows):
-        if index < title:
-            _show(row, "title page", copy)
-        elif row.is_empty:
+        if row.is_empty:
             in_speech = in_speech and len(row.text) >= 2  # two spaces keep a speech open
-        elif in_speech and not _ends_speech(rows, index):
+        elif in_speech and marks.get(index) == "furniture":  # "(MORE)"
+            _show(row, "furniture", copy)
+        elif in_speech and not _ends_speech(row, marks.get(index)):
             _read_speech(row, copy)
         else:
             copy.end_line()
-            in_speech = _read_page(rows, index, names, copy)
+            in_speech = _read_page(rows, index, marks.get(index), names, copy)
+    copy.tell_of_asides()
 
 
 def _read_speech(row: Row, copy: Copyist) -> None:
     text = row.text.strip(WHITE_SPACE)
-    start, end = row.start + row.text.index(text), row.start + len(row.text)
-    if WHOLE_BRACKET.fullmatch(text):
-        copy.bracket(start, start + len(text))
+    start = row.text.index(text)
+    if is_direction(text):
+        copy.bracket(row.start + start, row.start + start + len(text))
         return
     if text.startswith("~"):
-        copy.show(start, start + 1, "lyrics mark")
+        copy.show(row.start + start, row.start + start + 1, "lyrics mark")
         start += 1
-    copy.say(start, end)
+    read_words(copy, row, start)
 
 
-def _read_page(rows: list[Row], index: int, names: Names, copy: Copyist) -> bool:
+def _read_page(rows: list[Row], index: int, page: str | None, names: Names, copy: Copyist) -> bool:
     """Row `index`, outside a speech. Returns whether a speech begins with it."""
     row = rows[index]
     text = row.text.strip(WHITE_SPACE)
-    mark = _forced_mark(text) or page_mark(rows, index)
+    mark = page if page in ("title page", "licence", "programme") else _forced_mark(text) or page
     if mark == "lyrics" and copy.speaker is not None:
         _read_speech(row, copy)
         return True
@@ -129,7 +99,7 @@ def _read_page(rows: list[Row], index: int, names: Names, copy: Copyist) -> bool
         if not head.forced and (len(head.name.split()) > NAME_WORDS or text[-1] in ".!?"):
             copy.problem(row.start, f"“{head.name}” is read as a name; if it is action, put ! in front.")
         return True
-    _show(row, "action" if mark in (None, "lyrics") else mark, copy)
+    _show(row, "action" if mark in (None, "lyrics") else shown_as(mark), copy)
     if not mark:
         _tell_if_meant_as_name(row, head, names.heads.get(index), names, copy)
     return False
@@ -149,10 +119,10 @@ def _show(row: Row, kind: str, copy: Copyist) -> None:
     copy.show(row.start, row.start + len(row.text), kind)
 
 
-def _is_scene(rows: list[Row], index: int) -> bool:
-    """Whether the row is a scene heading: INT. or its kin behind an empty row, or in capitals anywhere."""
-    has_room = index == 0 or rows[index - 1].is_empty
-    return bool((_SCENE if has_room else _SCENE_BELOW_SPEECH).match(rows[index].text.lstrip(WHITE_SPACE)))
+def _has_words(rows: list[Row], index: int, head: Head) -> bool:
+    """Whether words stand behind the name before a colon, or directly below it."""
+    behind = rows[index].text[head.end :].strip(WHITE_SPACE)
+    return bool(behind) or (index + 1 < len(rows) and not rows[index + 1].is_empty)
 
 
 def _is_marked(text: str, head: Head) -> bool:
@@ -160,10 +130,11 @@ def _is_marked(text: str, head: Head) -> bool:
     return head.forced or head.dual or any(is_extension(text[a + 1 : b - 1]) for a, b in head.brackets)
 
 
-def _ends_speech(rows: list[Row], index: int) -> bool:
+def _ends_speech(row: Row, page: str | None) -> bool:
     """Whether a row directly below a speech is none of it."""
-    text = rows[index].text.strip(WHITE_SPACE)
-    return page_mark(rows, index) is not None or _forced_mark(text) in ("action", "synopsis", "centred")
+    text = row.text.strip(WHITE_SPACE)
+    is_page = page is not None and page != "soft furniture"
+    return is_page or _forced_mark(text) in ("action", "synopsis", "centred")
 
 
 def _forced_mark(text: str) -> str | None:

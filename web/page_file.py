@@ -29,22 +29,25 @@ def written(room: Room) -> dict[str, Any]:
             elif voice.kind == DESCRIBED and voice.description:
                 voices[name] = {"description": voice.description, "scene": voice.scene}
         scene = json.loads(to_json(room.scene, voices=False))
-        return {MARK: SCHEMA, "script": room.source, "cast": voices, "scene": scene}
+        saved = {MARK: SCHEMA, "script": room.source, "cast": voices, "scene": scene}
+        return saved | ({"part": room.part} if room.part else {})
 
 
-def read(data: bytes, name: str, family: Family) -> tuple[str, dict[str, Voice], Scene]:
-    """(script, voices, scene) of what `written` or the command line wrote. Raises RequestError, one sentence,
+def read(data: bytes, name: str, family: Family) -> tuple[str, str, dict[str, Voice], Scene]:
+    """(script, its part or "", voices, scene) of what `written` or the command line wrote. Raises RequestError, one sentence,
     for anything else."""
     saved = parse(data, name)
     if not isinstance(saved, dict) or MARK not in saved:
         scene = from_json(data, name)
-        return "\n".join(_rows(scene)), {}, scene
+        return "\n".join(_rows(scene)), "", {}, scene
     if saved[MARK] != SCHEMA:
         raise RequestError(f"{name} has the schema {saved[MARK]!r:.20}, this page reads {SCHEMA}; update it.")
-    if saved.keys() != {MARK, "script", "cast", "scene"} or not isinstance(saved["script"], str):
+    part = saved.pop("part", "")
+    is_whole = saved.keys() == {MARK, "script", "cast", "scene"}
+    if not is_whole or not isinstance(saved["script"], str) or not isinstance(part, str):
         raise RequestError(f"{name} is no scene of this page; give a scene.json that was saved here.")
     scene = from_json(json.dumps(saved["scene"]), name)
-    return saved["script"], voices_of(saved["cast"], family), scene
+    return saved["script"], part, voices_of(saved["cast"], family), scene
 
 
 def _rows(scene: Scene) -> list[str]:

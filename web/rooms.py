@@ -20,8 +20,10 @@ import numpy as np
 
 from engine.family import Family
 from engine.scene import Scene, SceneLine, SceneTake
-from engine.take import Character, fresh_seed
-from prompts.script import Script, parse
+from engine.take import Character, RequestError, fresh_seed
+from prompts.copyist import LINES
+from prompts.parts import find_part, named, only
+from prompts.script import Part, Script, parse
 from web.casting import Call, Voice
 
 ROOMS = 100
@@ -45,7 +47,9 @@ class Room:
     def __init__(self, folder: Path) -> None:
         self.lock = threading.RLock()
         self.source = ""
-        self.script: Script = parse("")
+        self.script: Script = parse("")  # of a long one the lines of `part`; `script.parts` are all of them
+        self.part = ""
+        self._others: dict[str, Scene] = {}  # what was made of other parts, by name
         self.scene = Scene(fresh_seed())
         self.voices: dict[str, Voice] = {}  # by folded name
         self.retired: list[Voice] = []  # cloned voices that gave way to others, still to be forgotten
@@ -64,7 +68,10 @@ class Room:
     def num_bytes(self) -> int:
         with self.lock:
             return sum(self._bytes.values()) + sum(
-                each.codes.nbytes for each in self.scene.takes if each.codes is not None
+                each.codes.nbytes
+                for scene in (self.scene, *self._others.values())
+                for each in scene.takes
+                if each.codes is not None
             )
 
     def begin(self) -> Run:
@@ -79,14 +86,37 @@ class Room:
             cast = {key[2]: played for key, (_, played) in self.casts.items() if key[:2] == own}
             return dataclasses.replace(self.scene, cast=cast)
 
-    def write(self, source: str) -> None:
-        """Take another script. Raises RequestError if it has too many lines; then the scene stays."""
+    def write(self, source: str, part: str | None = None) -> None:
+        """Take another script, all of it or one part; without one, the part that was chosen before, or the
+        first that fits where all is too long. Raises RequestError where there is none; then all stays."""
+        whole = parse(source)
         with self.lock:
-            self.source, self.script = source, parse(source)
-            self.change(lambda scene: scene.edited(self.script))
+            chosen = _chosen_part(whole, self.part if part is None else part)
+            script = only(whole, chosen) if chosen else whole
+            name = chosen.name if chosen else ""
+            scene = self.scene
+            if name != self.part and part is not None:
+                scene = self._turned_to(name)
+            scene = scene.edited(script)
+            self.source, self.script, self.part = source, script, name
+            self.change(lambda _: scene)
             if self.call and self.call.line_id not in self._line_ids():
                 self.call = None
             self.troubles = {line: told for line, told in self.troubles.items() if line in self._line_ids()}
+
+    def forget_parts(self) -> None:
+        """Another script comes: nothing of the parts of this one is kept."""
+        with self.lock:
+            self.part, self._others = "", {}
+
+    def _turned_to(self, part: str) -> Scene:
+        """The scene of another part as it was left; that of this one is kept."""
+        now = self.scene
+        self._others[self.part] = now
+        left = self._others.pop(part, None) or Scene(now.seed)
+        return dataclasses.replace(
+            left, seed=now.seed, sampling=now.sampling, reading=now.reading, cast=now.cast
+        )
 
     def change(self, change: Callable[[Scene], Scene]) -> None:
         """Put another scene in the place of this one."""
@@ -184,7 +214,9 @@ class Room:
         if dropped:
             takes = tuple(take for take in self.scene.takes if take.id not in dropped)
             self.scene = dataclasses.replace(self.scene, takes=takes)
-        known = {take.id for take in self.scene.takes} | (self.call.take_ids if self.call else set())
+        scenes = (self.scene, *self._others.values())
+        known = {take.id for scene in scenes for take in scene.takes}
+        known |= self.call.take_ids if self.call else set()
         for name in self._bytes.keys() - known:
             del self._bytes[name]
             self._path(name).unlink(missing_ok=True)
@@ -241,3 +273,30 @@ class Rooms:
                 return
             del sizes[key]
             self._rooms.pop(key).clear()
+
+
+def _chosen_part(script: Script, wanted: str) -> Part | None:
+    """The part of that name; without one, none where the whole fits, else the first that does. Raises
+    RequestError if no part fits."""
+    found = find_part(script, wanted) if wanted else None
+    if found and found.num_lines <= LINES:
+        return found
+    if len(script.lines) <= LINES:
+        return None
+    fitting = next((each for each in script.parts if each.num_lines <= LINES), None)
+    if fitting is None:
+        many = f"The script has {len(script.lines):,} lines, the limit is {LINES}"
+        raise RequestError(f"{many}; give it headings such as ACT ONE, or split it.")
+    return fitting
+
+
+def check_part(script: Script, wanted: str) -> None:
+    """Raise RequestError, which names the parts, unless `script` has a part `wanted` that fits, or is wanted
+    whole ("") and fits."""
+    parts = f"its parts are {named(script)}" if script.parts else "it has no acts or scenes"
+    found = find_part(script, wanted) if wanted else None
+    if wanted and (found is None or found.num_lines > LINES):
+        raise RequestError(f"The script has no part “{wanted[:80]}” of up to {LINES} lines; {parts}.")
+    if not wanted and len(script.lines) > LINES:
+        many = f"The script has {len(script.lines):,} lines, the limit is {LINES}"
+        raise RequestError(f"{many}; choose one of its parts by the option part: {parts}.")

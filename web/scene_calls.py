@@ -19,16 +19,17 @@ from engine.mix import equal_gains
 from engine.reading import performed
 from engine.scene import Reading, Scene, SceneLine
 from engine.take import RequestError, TakeRequest
+from prompts.script import parse
 from prompts.text import PromptError
 from web.cast_stage import LETTERS, CastStage
 from web.casting import Voice, level, voice_of, voices_of
 from web.handlers import refusal, sampling_of, seed_of, session_of
 from web.page_file import written
 from web.player import player_messages
-from web.rooms import Room
-from web.scene_stage import SceneStage, pairs_of, wish_of
+from web.rooms import Room, check_part
+from web.scene_stage import SOURCE_CHARACTERS, SceneStage, pairs_of, wish_of
 
-OPTIONS = {"clean", "numbers", "glossary", "temperature", "top_p", "top_k", "from"}
+OPTIONS = {"clean", "numbers", "glossary", "temperature", "top_p", "top_k", "from", "part"}
 SEEDS = 3  # candidates of a casting call that names none
 
 Yield = tuple[Any, ...]
@@ -53,7 +54,8 @@ class SceneCalls:
         `script` is NAME: words, a stage play or Fountain; "" goes on with this session's scene. `cast` is
         {NAME: {"voice": id of a ready voice}}, or {"voice": [{"codes", "words"}]} with codes of /encode, or
         {"description", "scene"}; whoever is missing gets a ready voice. `options` may have clean, numbers,
-        glossary ([[written, said]]), temperature, top_p, top_k, and from (the number of the first line).
+        glossary ([[written, said]]), temperature, top_p, top_k, from (the number of the first line), and part
+        (the name of an act or a scene, of which only the beginning is needed).
         """
         room, session = self._room(request), session_of(request)
         try:
@@ -157,12 +159,20 @@ class SceneCalls:
         reading.words("")
         knobs = options.get("temperature", 1.0), options.get("top_p", 0.9), options.get("top_k")
         voices = voices_of(cast or {}, self.scenes.main.family)
+        part = options.get("part", "")
+        if not isinstance(part, str):
+            raise RequestError("The option part is the name of an act or a scene; give it as text.")
+        source = script if script.strip() else room.source
+        if len(source) <= SOURCE_CHARACTERS and (script.strip() or part):
+            check_part(parse(source), part)
         with room.lock:
             scene = Scene(seed_of(seed)) if script.strip() else room.scene
             check_seed(scene.seed)
             if script.strip():
-                self.scenes.begin(room, scene, voices, script)
+                self.scenes.begin(room, scene, voices, script, part)
             else:
+                if part:
+                    self.scenes.turn_to(room, part)
                 room.voices.update(voices)
             room.change(lambda now: replace(now, reading=reading, sampling=sampling_of(*knobs)))
         if not room.scene.lines:

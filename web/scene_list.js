@@ -1,6 +1,6 @@
-// The lines of a scene. In: the value {rows, problems, making, open, can_direct, note}; see web/scene_list.py.
+// The lines of a scene. In: the value {rows, problems, parts, making, open, can_direct, note}; see web/scene_list.py.
 // Out: submit {line} perform from here, play {line, take}, retry {line, note, direction, seed}, select {line},
-//      apply {line, take}, like {line, take}, edit {line, how}.
+//      apply {line, take}, like {line, take}, edit {line, how}, input {part}.
 // The player's event "tableread:sounding" says which lines are heard.
 //
 // Words of a visitor reach the page through textContent and attributes only. A row keeps its nodes while its
@@ -33,7 +33,9 @@ const frame = () => {
   problems.append(told, make("ol", "tr-problem-list"));
   const list = make("ol", "tr-lines");
   list.setAttribute("aria-label", "Lines of the scene");
-  root.append(note, problems, make("p", "tr-empty"), list);
+  const parts = make("label", "tr-field tr-parts", "Part of the script");
+  parts.append(make("select", "tr-input"));
+  root.append(note, parts, problems, make("p", "tr-empty"), list);
   return root;
 };
 
@@ -56,6 +58,20 @@ const drawProblems = (root, problems) => {
     put(link, `Row ${row}, column ${column}: ${sentence}`);
     Object.assign(link.dataset, { row, column });
     link.title = "Go there in the script";
+  });
+};
+
+// ---------------------------------------------------------------- parts
+
+const drawParts = (root, parts) => {
+  root.querySelector(".tr-parts").hidden = parts.length < 2;
+  const select = root.querySelector(".tr-parts select");
+  while (select.children.length > parts.length) select.lastChild.remove();
+  parts.forEach(({ name, told, chosen }, index) => {
+    const option = select.children[index] || select.appendChild(make("option"));
+    if (option.textContent !== told) option.textContent = told;
+    option.value = name;
+    if (chosen) select.value = name;
   });
 };
 
@@ -240,6 +256,7 @@ const draw = () => {
   const root = frame();
   const value = props.value?.rows ? props.value : { rows: [], problems: [], note: "" };
   tell(root.querySelector(".tr-note"), value.note || "");
+  drawParts(root, value.parts || []);
   drawProblems(root, value.problems);
   put(root.querySelector(".tr-empty"), value.rows.length ? "" : "Write lines as NAME: words, or paste a play or Fountain.");
   const list = root.querySelector(".tr-lines");
@@ -306,6 +323,13 @@ element.addEventListener(
   (event) => {
     const node = event.target.closest("button[data-act]");
     if (node && !node.disabled) acts[node.dataset.act](node);
+  },
+  { signal: gone.signal },
+);
+element.addEventListener(
+  "change",
+  (event) => {
+    if (event.target.closest(".tr-parts")) trigger("input", { part: event.target.value });
   },
   { signal: gone.signal },
 );

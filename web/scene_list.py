@@ -20,6 +20,7 @@ from engine.scene import LINE_GAP_S, Mark, SceneLine, SceneTake
 from engine.take import RequestError
 from engine.voices import ReadyVoice
 from prompts.changes import UNREAD
+from prompts.copyist import LINES
 from prompts.text import PromptError
 from web.casting import CLIPS, DESCRIBED, FILE, OWN, READY, Voice
 from web.rooms import Room
@@ -32,7 +33,7 @@ LANDMARKS = {"heading", "action", "transition", "centred", "section", "synopsis"
 
 def scene_list() -> gr.HTML:
     """The lines. Its events carry ids: submit (perform from here), play, retry (retake), select (open), apply
-    (use a take), like (star), edit (memory)."""
+    (use a take), like (star), edit (memory), input (turn to a part of the script)."""
     return _drawn("scene_list.js", "scene-lines")
 
 
@@ -61,11 +62,27 @@ def scene_facts(room: Room, engine: Engine, note: str = "") -> dict[str, Any]:
                 {"row": each.row, "column": each.column, "sentence": each.sentence}
                 for each in room.script.problems[:100]
             ],
+            "parts": parts_of(room),
             "making": room.making,
             "open": _opened(room, engine),
             "can_direct": engine.family.capabilities.direct,
             "note": note,
         }
+
+
+def parts_of(room: Room) -> list[dict[str, Any]]:
+    """What the script can be cut into, as far as it fits a scene; the whole, where it fits, comes first."""
+    parts = room.script.parts
+    outer, end = 0, 0
+    for each in parts:  # those that lie in none before them, together, are the whole
+        if each.first_row >= end:
+            outer, end = outer + each.num_lines, each.end_row
+    whole = [("", "The whole script", outer)] if parts else []
+    return [
+        {"name": name, "told": f"{told} ({count} lines)", "chosen": name == room.part}
+        for name, told, count in [*whole, *((each.name, each.name, each.num_lines) for each in parts)]
+        if count <= LINES
+    ]
 
 
 def cast_facts(room: Room, family: Family, ready: dict[str, ReadyVoice], note: str = "") -> dict[str, Any]:

@@ -189,6 +189,7 @@ def _wire_script(
     latest = {"trigger_mode": "always_last", **QUIET}
     read = [drawn.lines, drawn.cast, drawn.call]
     written.script.change(scenes.write_script, [key, written.script], read, **latest)
+    drawn.lines.input(scenes.choose_part, key, read, **QUIET)
     written.examples.input(scenes.try_example, [key, written.examples], everything, **QUIET)
     for each in (seed.submit, seed.blur, clean.input, numbers.input, glossary.input):
         each(scenes.change_reading, [key, *written.reading], drawn.lines, **latest)

@@ -27,7 +27,6 @@ from engine.scene import FORGOTTEN, PINNED, Reading, Scene
 from engine.scene_file import MAX_BYTES
 from engine.take import RequestError
 from prompts.cues import folded
-from prompts.script import parse
 from prompts.text import PromptError
 from web.casting import READY, Voice, voices_of
 from web.director import Director, Step, Wish, label_of
@@ -79,11 +78,25 @@ class SceneStage:
         room, note = self.room(key, request), ""
         if source == room.source:  # the page tells of its own changes, too
             return gr.skip(), gr.skip(), gr.skip()
+        before = room.part
         try:
             self._write(room, source)
+            if room.part and room.part != before:
+                note = (
+                    f"The script is too long for one scene; this is “{room.part}”. Choose another part below."
+                )
         except RequestError as problem:
             note = str(problem)
-        return self.rows(room, note), self._cast(room), room.call.facts() if room.call else {}
+        return self._drawn(room, note)
+
+    def choose_part(self, key: Any, request: gr.Request, chosen: gr.EventData) -> Yield:
+        """Turn to another part of the script, or to all of it; takes of this one are kept for a return."""
+        room, note = self.room(key, request), ""
+        try:
+            self.turn_to(room, said(chosen, "part"))
+        except RequestError as problem:
+            note = str(problem)
+        return self._drawn(room, note)
 
     def change_reading(
         self, key: Any, seed: str, clean: bool, numbers: bool, glossary: list, request: gr.Request
@@ -281,8 +294,8 @@ class SceneStage:
             raise RequestError("There is no file; choose a scene that was saved here.")
         name = Path(path).name[:80]
         data = read_file(Path(path), name, MAX_BYTES)
-        source, voices, scene = read(data, name, self.main.family)
-        self.begin(room, scene.edited(parse(source)), voices, source)
+        source, part, voices, scene = read(data, name, self.main.family)
+        self.begin(room, scene, voices, source, part)
 
     # One performance.
 
@@ -321,8 +334,11 @@ class SceneStage:
         glossary = [list(pair) for pair in reading.glossary] or [["", ""]]
         numbers = self.writes_numbers(reading.numbers)
         settings = str(room.scene.seed), reading.clean, numbers, glossary
-        call = room.call.facts() if room.call else {}
-        return room.source, *settings, self.rows(room, note), self._cast(room), call
+        return room.source, *settings, *self._drawn(room, note)
+
+    def _drawn(self, room: Room, note: str) -> Yield:
+        """What shows when the script has changed: lines, cards, casting call."""
+        return self.rows(room, note), self._cast(room), room.call.facts() if room.call else {}
 
     def _cast(self, room: Room) -> dict[str, Any]:
         return cast_facts(room, self.main.family, self.stage.voices)
@@ -332,11 +348,18 @@ class SceneStage:
     def room(self, key: Any, request: gr.Request) -> Room:
         return self.rooms.room(owner(key, request))
 
-    def _write(self, room: Room, source: str) -> None:
+    def _write(self, room: Room, source: str, part: str | None = None) -> None:
         if len(source or "") > SOURCE_CHARACTERS:
             raise RequestError(f"The script has over {SOURCE_CHARACTERS:,} characters; split it into scenes.")
-        room.write(source or "")
+        room.write(source or "", part)
         self._cast_newcomers(room)
+
+    def turn_to(self, room: Room, part: str) -> None:
+        """Put another part of the same script, or all of it, in the room. Raises RequestError if none fits."""
+        with room.lock:
+            room.begin().ended.set()
+            room.opened = None
+            self._write(room, room.source, part)
 
     def _cast_newcomers(self, room: Room) -> None:
         """A ready voice for everybody who has none yet, each another one as long as there are some."""
@@ -354,13 +377,14 @@ class SceneStage:
         source = (SCENES / example["script"]).read_text(encoding="utf-8")
         self.begin(room, Scene(example["seed"]), voices_of(cast, self.main.family), source)
 
-    def begin(self, room: Room, scene: Scene, voices: dict[str, Voice], source: str) -> None:
-        """Put another scene in the room; nothing of the old one stays. Raises RequestError if it is too
-        long."""
+    def begin(self, room: Room, scene: Scene, voices: dict[str, Voice], source: str, part: str = "") -> None:
+        """Put another scene in the room, of all of a script or of one part; nothing of the old one stays.
+        Raises RequestError if it is too long."""
         with room.lock:
             room.begin().ended.set()
             room.opened, room.call, room.troubles, room.casts = None, None, {}, {}
-            room.voices, room.scene = voices, scene
+            room.forget_parts()
+            room.voices, room.scene, room.part = voices, scene, part
             self._write(room, source)
 
 

@@ -293,9 +293,9 @@ def test_empty_rows_are_layout():
     assert said("MARA: Go.\n\n   \n\nJON: No.") == [("MARA", "", "Go."), ("JON", "", "No.")]
 
 
-def test_other_brackets_stay_in_the_text():
-    assert texts("MARA: Oh [sighs] well (laughs) no.\nJON: [sighs]\nMARA:\n[laughs]") == [
-        ("MARA", "Oh [sighs] well (laughs) no."),
+def test_sounds_to_perform_stay_in_the_text():
+    assert texts("MARA: Oh [sighs] well [laughs] no.\nJON: [sighs]\nMARA:\n[laughs]") == [
+        ("MARA", "Oh [sighs] well [laughs] no."),
         ("JON", "[sighs]"),
         ("MARA", "[laughs]"),
     ]
