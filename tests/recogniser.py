@@ -7,7 +7,7 @@ import unicodedata
 
 from web.recogniser import hear, why_deaf
 
-__all__ = ["hear", "plain_words", "why_deaf", "word_errors"]
+__all__ = ["hear", "plain_words", "why_deaf", "word_errors", "words_lost"]
 
 _ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"]
 _ONES += ["twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
@@ -24,6 +24,23 @@ def word_errors(expected: str, heard: str) -> tuple[int, int]:
             swap = diagonal + (word != other)
             diagonal, row[j] = row[j], min(swap, row[j] + 1, row[j - 1] + 1)
     return row[-1], len(want)
+
+
+def words_lost(expected: str, heard: str) -> tuple[int, int]:
+    """(words without a counterpart in what was heard, words), but for the first, which is often missed.
+
+    Of the alignments with the fewest errors the one that loses fewest words counts.
+    """
+    want, got = plain_words(expected)[1:], plain_words(heard)
+    # (errors, words lost) of the best alignment of want[:i] with got[:j]
+    row = [(j, 0) for j in range(len(got) + 1)]
+    for i, word in enumerate(want, 1):
+        diagonal, row[0] = row[0], (i, i)
+        for j, other in enumerate(got, 1):
+            swap = diagonal[0] + (word != other), diagonal[1]
+            lost, added = (row[j][0] + 1, row[j][1] + 1), (row[j - 1][0] + 1, row[j - 1][1])
+            diagonal, row[j] = row[j], min(swap, lost, added)
+    return row[-1][1], len(want)
 
 
 def plain_words(text: str) -> list[str]:

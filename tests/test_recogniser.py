@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.recogniser import plain_words, word_errors
+from tests.recogniser import plain_words, word_errors, words_lost
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,11 @@ def test_numbers_are_spelled():
     assert plain_words("42, 1,250 and 300000") == (
         ["forty", "two", "one", "thousand", "two", "hundred", "fifty", "and", "three", "hundred", "thousand"]
     )
+
+
+def test_words_lost_are_those_without_a_counterpart_but_for_the_first():
+    said = "Then he sold bread, paper and candles."
+    assert words_lost(said, said) == (0, 6)
+    assert words_lost(said, "He sold bread and candles.") == (1, 6)
+    assert words_lost(said, "Then he sold red paper and candles there.") == (0, 6)
+    assert words_lost(said, "") == (6, 6)
