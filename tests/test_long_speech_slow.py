@@ -19,8 +19,8 @@ from tests.recogniser import hear, why_deaf, word_errors, words_lost
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_deaf()), reason=str(why_deaf()))]
 
 SHOP = (
-    "My brother kept a shop at the end of the road. He sold bread and paper and candles. On winter mornings he "
-    "lit the stove before anybody else was awake. People came in to get warm and stayed to talk about the "
+    "My brother kept a shop at the end of the road. He sold bread and paper and candles. On winter mornings "
+    "he lit the stove before anybody else was awake. People came in to get warm and stayed to talk about the "
     "weather. He never asked them to buy anything."
 )
 
