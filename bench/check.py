@@ -6,7 +6,8 @@ Names the first figure that doesn't, or that it can't recompute, and ends with 1
 
     samples   {variant: {metric: [raw values]}}
     ratios    {"metric one / other"}: the metric of one variant over that of the other, medians but for
-              frames (sums), MiB (largest), p95 (95th percentile) and "wrong" (its sum over that of words)
+              frames (sums), MiB (largest), p95 (95th percentile), wrong and lost words (their sum over
+              that of all words)
     medians   {variant: {metric}}, means likewise
     slopes    {"metric by unit"}: least squares through the medians of the variants "unit N"
     floor_ms  {rows}: bytes over the median bandwidth; step_over_floor {"variant rows"}: median step over it
@@ -26,6 +27,7 @@ import numpy as np
 RESULTS = Path(__file__).resolve().parent / "results"
 NEEDED = ("date", "command", "commit", "dirty", "cpu", "cores", "torch", "samples")
 METRICS = {"rtf": "rtf_cached", "p95_line_s": "line_s"}  # by the name in a ratio
+SHARES = ("wrong", "lost")  # of words
 STATISTICS = {
     "frames": np.sum,
     "memory_mib": np.max,
@@ -40,8 +42,8 @@ def ratio(name: str, samples: Samples) -> float:
     """The ratio called "metric one / other", from the samples; KeyError for a variant or metric not there."""
     called, pair = name.split(" ", 1)
     metric, (one, other) = METRICS.get(called, called), pair.split(" / ")
-    if called == "wrong":  # a share of words, of one variant
-        return float(np.sum(samples[one]["wrong"]) / np.sum(samples[other]["words"]))
+    if called in SHARES:
+        return float(np.sum(samples[one][called]) / np.sum(samples[other]["words"]))
     of = STATISTICS.get(called, np.median)
     return float(of(samples[one][metric]) / of(samples[other][metric]))
 

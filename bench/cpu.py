@@ -7,7 +7,9 @@ Every round speaks each sentence with each model in turn, in one process, text t
 samples consumed. Kokoro (82M, int8) is the stand-in family; Piper's voice is "joe", medium. A model that
 clones follows a clip of about 10 s which the stand-in spoke; `cached` requests bring its codes, the `encode`
 row is what a new clip costs besides. Parts are seconds per take, taken by driving the same functions a take
-calls. The words of the last round are heard by Whisper base where `requirements-asr.txt` is installed.
+calls. The words of the last round are heard by Whisper base where `requirements-asr.txt` is installed; so are
+speeches of 10, 30, 50 and 80 words with seeds 1-4, in the model's own voice and the clip's: how many of their
+words are lost, but for the first.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench.check import ratios as found_ratios
 from bench.report import last_line, median_p95
 from engine.engine import Engine
 from engine.family import Piece
@@ -33,7 +36,7 @@ from engine.models import load_family
 from engine.references import prepare
 from engine.take import Audio, Character, Clip, Done, Reference, Sampling, TakeRequest
 from prompts.duration import frame_cap
-from tests.recogniser import hear, why_deaf, word_errors
+from tests.recogniser import hear, why_deaf, word_errors, words_lost
 
 SENTENCES = (
     "The door was open when I came home.",
@@ -45,6 +48,17 @@ CLIP_WORDS = (
     "I have walked this road in every kind of weather, and I tell you it has never been so quiet. "
     "Listen for a moment, and you will hear the river under the ice."
 )
+
+# With so many words in all; each is the ones before it and a sentence more.
+SPEECH = {
+    10: "Nobody in the village remembered who had planted the tree.",
+    30: "It stood alone behind the church, taller than the roof, and every summer the children "
+    "built a house in it.",
+    50: "One night a storm took half of the branches, and in the morning the whole street came out to look.",
+    80: "My father carried the wood home in a cart and said that it would keep us warm until the spring, "
+    "but my mother asked him to leave the largest piece.",
+}
+SEEDS = (1, 2, 3, 4)
 
 Speak = Callable[[str], tuple[np.ndarray, int]]  # text -> (pcm int16 [n], its rate in Hz)
 
@@ -154,6 +168,24 @@ class Bench:
                     found[key].append(value)
         return found
 
+    def speeches(self) -> None:
+        """Words lost in longer speeches, as samples of "MODEL VOICE N words"."""
+        for name, engine in self.engines.items():
+            voices = {"own": Character()}
+            if engine.family.capabilities.clone:
+                codes = engine.family.encode(prepare(self.clip, engine.family.sample_rate).samples)
+                voices["clip's"] = Character(voice=(Reference(codes, CLIP_WORDS),))
+            for voice, character in voices.items():
+                for count in SPEECH:
+                    text = " ".join(sentence for words, sentence in SPEECH.items() if words <= count)
+                    found = self.samples[f"{Path(name).name} {voice} {count} words"]
+                    for seed in SEEDS:
+                        pcm, _ = spoken(engine, TakeRequest(text, character, seed=seed))
+                        heard = hear(pcm.astype(np.float32) / 32768, engine.family.sample_rate, "en")
+                        lost, words = words_lost(text, heard)
+                        found["lost"].append(lost)
+                        found["words"].append(words)
+
     def word_error_rates(self) -> dict[str, float]:
         """Of the last round; empty where nobody can hear."""
         rates = {}
@@ -191,6 +223,12 @@ def main() -> None:
         for other in ("kokoro", "piper")
         if name not in ("kokoro", "piper")
     }
+    if why_deaf() is None:
+        bench.speeches()
+        lost = [f"lost {each} / {each}" for each in bench.samples if each.endswith(" words")]
+        for name, share in found_ratios(lost, bench.samples).items():
+            print(f"{name} = {share:.1%}")
+            ratios[name] = share
     last_line(
         {
             "clip_s": bench.clip.samples.shape[-1] / bench.clip.sample_rate,
