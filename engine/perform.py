@@ -36,7 +36,6 @@ from engine.models import load_family
 from engine.reading import performed, unread
 from engine.scene import Reading, Scene, SceneLine, SceneTake
 from engine.scene_file import to_json
-from engine.text_files import decoded
 from engine.take import (
     Audio,
     Character,
@@ -49,6 +48,7 @@ from engine.take import (
     Trouble,
     fresh_seed,
 )
+from engine.text_files import decoded
 from prompts.copyist import LINES
 from prompts.parts import find_part, named, only
 from prompts.script import Script, parse

@@ -59,8 +59,8 @@ class Beat:
 class Shown:
     """A stretch of the source that isn't spoken: source[start:end].
 
-    `kind` is title page, licence, programme, heading, action, sound, centred, transition, section, synopsis, page
-    break, furniture, note, boneyard, cue, parenthetical, lyrics mark, beat or space.
+    `kind` is title page, licence, programme, heading, action, sound, centred, transition, section,
+    synopsis, page break, furniture, note, boneyard, cue, parenthetical, lyrics mark, beat or space.
     """
 
     start: int
@@ -80,8 +80,8 @@ class Problem:
 @dataclass(frozen=True)
 class Part:
     """An act, a scene or another stretch of a script: its rows from `first_row` up to `end_row`, without that
-    one, which are source[start:end]. `name` is unique in its script, `heading` is what it says by itself; scenes
-    follow their act."""
+    one, which are source[start:end]. `name` is unique in its script, `heading` is what it says by itself;
+    scenes follow their act."""
 
     name: str
     heading: str

@@ -72,8 +72,8 @@ _NEVER_NAMES = {
     "scene", "act", "setting", "at rise", "characters", "cast", "dramatis personae", "synopsis", "the end",
 }  # fmt: skip
 _DAYS = {
-    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "january", "february", "march", "april",
-    "may", "june", "july", "august", "september", "october", "november", "december",
+    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "january", "february",
+    "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
 }  # fmt: skip
 _NO_TITLES = _SPEECH_WORDS | _PAGE_WORDS | _DAYS  # on their own row in Title Case they are no names
 _JOINERS = {"and", "&", "et", "und", "y", "e", "with", "the", "of"}
@@ -328,8 +328,8 @@ class Names:
         return head if times > 1 or (has_room and (not head.stopped or self._have_stops)) else None
 
     def looks_like_name(self, index: int) -> str | None:
-        """The name that row `index`, which isn't read as one, could be meant to be: alone on its row or before
-        a full stop, in capitals, or in Title Case where names are written so."""
+        """The name that row `index`, which isn't read as one, could be meant to be: alone on its row or
+        before a full stop, in capitals, or in Title Case where names are written so."""
         if index in self._marks:
             return None
         text = self._rows[index].text
@@ -423,9 +423,9 @@ class Names:
         for index in free:
             head = None if index in self._own_rows else before_stop(self._rows[index].text)
             is_page = head and (head.key in _PAGE_WORDS | _DAYS or head.key.partition(" ")[0] in _PARTS)
-            if head and not is_page and head.key not in _SPEECH_WORDS and index not in self.cues:
-                if self._stands_free(index) or index - 1 in found:
-                    found[index] = head
+            could_be = head and not is_page and head.key not in _SPEECH_WORDS and index not in self.cues
+            if could_be and (self._stands_free(index) or index - 1 in found):
+                found[index] = head
         sure = {
             i: head
             for i, head in found.items()
@@ -571,7 +571,8 @@ class Names:
 
 
 def _end_of_contents(rows: list[Row], marks: Mapping[int, str]) -> int:
-    """The row of the heading with which the acts begin again behind a table of contents, 0 if there is none."""
+    """The row of the heading with which the acts begin again behind a table of contents, 0 if there is
+    none."""
     firsts = [
         i for i, kind in marks.items() if kind == "heading" and is_first_act(rows[i].text.strip(WHITE_SPACE))
     ]

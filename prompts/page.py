@@ -17,7 +17,8 @@ from prompts.rows import Row
 from prompts.text import WHITE_SPACE
 
 NUMERAL = (
-    r"(?:[ivxlc]+|\d+|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen"
+    r"(?:[ivxlc]+|\d+|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen"
+    r"|fifteen"
     r"|sixteen|seventeen|eighteen|nineteen|twenty)"
 )
 ORDINAL = (
@@ -55,7 +56,8 @@ _FIRST_ACT = re.compile(
 )
 _HEADING_CHARACTERS = 80
 _TRANSITION = re.compile(
-    r"[^a-z:]*\bTO:|(?:SMASH |MATCH |JUMP |HARD |QUICK )?(?:CUT|DISSOLVE|WIPE|FADE UP|FADE DOWN|IRIS IN|IRIS OUT"
+    r"[^a-z:]*\bTO:|(?:SMASH |MATCH |JUMP |HARD |QUICK )?(?:CUT|DISSOLVE|WIPE|FADE UP|FADE DOWN|IRIS IN"
+    r"|IRIS OUT"
     r"|CROSS-?FADE):|INTERCUT[^a-z:]*:|BACK TO SCENE[:.]?|FADE IN[:.]?|(?:SLOW )?FADE[:.]"
     r"|(?:SLOW )?FADE (?:OUT|TO BLACK|TO WHITE)[:.]?|(?:SMASH )?CUT TO (?:BLACK|WHITE)[:.]?"
     r"|(?:THE END|BLACKOUT|CURTAIN)\.?"
@@ -64,7 +66,8 @@ _PAGE_BREAK = re.compile("={3,}")
 _SECTION = re.compile(r"#{1,6}\s+\S")
 
 _PAGE_NUMBER = re.compile(
-    r"[-–—~\[(|]?\s*(?:page|pg\.?|p\.)\s*\d{1,4}(?:\s*(?:of|/)\s*\d{1,4})?\s*[-–—~\])|.]?|[-–—~]\s*\d{1,4}\s*[-–—~]",
+    r"[-–—~\[(|]?\s*(?:page|pg\.?|p\.)\s*\d{1,4}(?:\s*(?:of|/)\s*\d{1,4})?\s*[-–—~\])|.]?"
+    r"|[-–—~]\s*\d{1,4}\s*[-–—~]",
     re.IGNORECASE,
 )
 _BARE_NUMBER = re.compile(r"\d{1,4}\.?")
@@ -73,23 +76,31 @@ _CONTINUED = re.compile(
     r"|[(\[]CONTINUED[:.]?\s*\d{1,3}[)\]]|\d{1,3}\s+CONTINUED[:.]?(?:\s*\d{1,3})?"
 )
 _ENDING = re.compile(
-    r"end of (?:the )?(?:play|act|scene|part|episode|script|prologue|epilogue|show|teaser|chapter|excerpt|first|second"
+    r"end of (?:the )?(?:play|act|scene|part|episode|script|prologue|epilogue|show|teaser|chapter|excerpt"
+    r"|first|second"
     rf"|third|fourth|fifth)\b.{{0,40}}|end (?:act|scene) {NUMERAL}\.?|act drop\.?",
     re.IGNORECASE,
 )
 # They could be words of a speech, too: only with an empty row above, or below.
 _STAGE = re.compile(
-    r"(?:(?:a |the )?(?:slow |quick |brief |short )?(?:black-?\s?out|(?:final )?curtain|tableau|act drop|intermission|interval"
+    r"(?:(?:a |the )?(?:slow |quick |brief |short )?(?:black-?\s?out|(?:final )?curtain|tableau|act drop"
+    r"|intermission|interval"
     r"|fade(?: to black| out)?|(?:house ?)?lights|scene)"
-    r"(?: falls?| rises?| drops?| ends?| up| down| out| fades?| dims?| closes| descends| to black| slowly| quickly)*"
+    r"(?: falls?| rises?| drops?| ends?| up| down| out| fades?| dims?| closes| descends| to black| slowly"
+    r"| quickly)*"
     r"|the end|finis)[.!]?",
     re.IGNORECASE,
 )
 
-_SOUNDS = r"SOUND|SOUNDS|SOUND EFFECTS?|SOUND FX|SFX|FX|F/X|S/FX|GRAMS?|MUSIC|MUS|ATMOS?|AMBIENCE|AMBIANCE|AMB|FOLEY"
+_SOUNDS = (
+    r"SOUND|SOUNDS|SOUND EFFECTS?|SOUND FX|SFX|FX|F/X|S/FX|GRAMS?|MUSIC|MUS|ATMOS?|AMBIENCE|AMBIANCE|AMB"
+    r"|FOLEY"
+)
 _MACHINES = (
-    r"ATMOSPHERE|AMBIENT|EFFECTS?|STINGS?|STINGER|JINGLE|THEME|THEME MUSIC|BACKGROUND|WALLA|CROSS-?FADE|LIGHTS|LIGHTING"
-    r"|LX|(?:ANGLE|CLOSE|WIDE)(?: ON)?|CLOSE-?UP|PAN TO|POV|INSERT|FLASHBACK|SUPER|SUPERIMPOSE|CHYRON|CAPTION|TITLE CARD|MONTAGE|CAMERA|VIDEO|STAGE DIRECTIONS?"
+    r"ATMOSPHERE|AMBIENT|EFFECTS?|STINGS?|STINGER|JINGLE|THEME|THEME MUSIC|BACKGROUND|WALLA|CROSS-?FADE"
+    r"|LIGHTS|LIGHTING"
+    r"|LX|(?:ANGLE|CLOSE|WIDE)(?: ON)?|CLOSE-?UP|PAN TO|POV|INSERT|FLASHBACK|SUPER|SUPERIMPOSE|CHYRON"
+    r"|CAPTION|TITLE CARD|MONTAGE|CAMERA|VIDEO|STAGE DIRECTIONS?"
 )
 _NUMBER = r"(?:[(\[]?\d{1,4}[A-Z]?[.):\]]?\s+)?[*_]{0,3}"
 _CUE_WORDS = (
@@ -103,7 +114,8 @@ _SOUND = re.compile(
 )
 
 _CAST_TITLE = re.compile(
-    r"(?:the )?(?:(?:main |list of )?(?:cast|characters)(?: of characters| list)?(?: (?:of|in) the play)?|dramatis person(?:ae|æ)"
+    r"(?:the )?(?:(?:main |list of )?(?:cast|characters)(?: of characters| list)?(?: (?:of|in) the play)?"
+    r"|dramatis person(?:ae|æ)"
     r"|persons?(?: (?:of|in) the (?:play|drama|dialogue)| represented)?|people (?:of|in) the play|personages)"
     r"(?: in order of (?:appearance|speaking))?[:.]?",
     re.IGNORECASE,

@@ -1,8 +1,8 @@
 """The acts and scenes of a script, so that a long one can be performed part by part.
 
-A part begins at a heading and ends at the next one of its rank or a higher one. Headings that no line follows,
-as in a table of contents, make none. Acts, chapters and sections of Fountain stand above scenes; a script
-without either, or a part that is too long for one scene, is cut into stretches of equal length.
+A part begins at a heading and ends at the next one of its rank or a higher one. Headings that no line
+follows, as in a table of contents, make none. Acts, chapters and sections of Fountain stand above scenes;
+a script without either, or a part that is too long for one scene, is cut into stretches of equal length.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 
 from prompts.copyist import LINES, Line, Part, Script, too_long
 from prompts.rows import row_starts
@@ -167,7 +168,7 @@ def _stretches(outer: str, rows: list[int], first: int, end: int) -> list[Part]:
         cuts = [a + (b - a) * each // number for each in range(number + 1)]
         # A cut stands between two rows: lines of one row stay together.
         places = [first, *(rows[each] for each in cuts[1:-1]), end]
-        sizes = [_num_lines(rows, *pair) for pair in zip(places, places[1:], strict=False)]
+        sizes = [_num_lines(rows, *pair) for pair in pairwise(places)]
         if max(sizes) <= LINES:
             break
     found = []

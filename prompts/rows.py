@@ -33,7 +33,8 @@ _CLOSES = {")": "(", "）": "（", "]": "[", "］": "["}
 _BRACKET_ROWS = 12
 # A row that begins a speech by its looks: no bracket reaches over it.
 _NEW_SPEECH = re.compile(
-    r"[ \t\xa0]*[*_]{0,3}[^\W\d_a-z][^a-z()\[\]:：]{0,40}(?:[(\[][^()\[\]]{0,80}[)\]][ \t]*)?(?:[:：]|[ \t\xa0]*$)"
+    r"[ \t\xa0]*[*_]{0,3}[^\W\d_a-z][^a-z()\[\]:：]{0,40}(?:[(\[][^()\[\]]{0,80}[)\]][ \t]*)?(?:[:：]"
+    r"|[ \t\xa0]*$)"
 )
 
 

@@ -1,9 +1,9 @@
 """A script comes in as it is written: pasted plain text, a stage play or Fountain.
 
 Plain: `NAME: words`, `NAME (direction): words`, with ASCII or full-width marks; `NAME. words` as most printed
-plays have it; or the name on its own row, with the words below. Who is a name is told in `prompts.cues`, what is
-on the page and no speech in `prompts.page`, what brackets are in `prompts.speech`. Further rules of the plain
-form:
+plays have it; or the name on its own row, with the words below. Who is a name is told in `prompts.cues`,
+what is on the page and no speech in `prompts.page`, what brackets are in `prompts.speech`. Further rules
+of the plain form:
 
 - Rows below belong to the speech; joined by spaces. Behind an empty row they are a new line of the same
   speaker where names stand before colons (the visitor is told), and aren't spoken where names have rows of
@@ -23,7 +23,6 @@ The law: each character of the source is in the text of exactly one `Line` (its 
 from __future__ import annotations
 
 import re
-
 from collections.abc import Mapping
 
 from prompts import fountain
@@ -239,7 +238,8 @@ class _Plain:
 _NUMBER_MARKS = WHITE_SPACE + ".*_"
 _TOLD = {
     "licence": "What the publisher wrote before and behind the text isn't spoken.",
-    "programme": "This is read as a list of the characters, so it isn't spoken; take its title out if it is a speech.",
+    "programme": "This is read as a list of the characters, so it isn't spoken; take its title out if it is "
+    "a speech.",
 }
 
 

@@ -4,10 +4,11 @@ A bracket is one thing wherever it stands:
 
 - `(beat)`, `(pause)`, `[long pause]` between words is a silence;
 - `(...)` in front of the words of a speech is a direction, anywhere else it isn't spoken;
-- `[...]` is a direction in the same way if it reads like one: it begins with a capital letter, ends with a full
-  stop, or begins with a word of the stage ("exit", "aside", "to"). Otherwise it is a sound to perform, such as
-  `[sighs]`, and stays in the text: how it is voiced is the model's affair;
-- one that is glued to a word ("house(s)"), that holds figures ("(555) 0199") or the address of a link is words.
+- `[...]` is a direction in the same way if it reads like one: it begins with a capital letter, ends with
+  a full stop, or begins with a word of the stage ("exit", "aside", "to"). Otherwise it is a sound to
+  perform, such as `[sighs]`, and stays in the text: how it is voiced is the model's affair;
+- one that is glued to a word ("house(s)"), that holds figures ("(555) 0199") or the address of a link is
+  words.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ BRACKETS = 2_000  # of one row; what stands behind them is words
 _BEAT_CHARACTERS = 24
 _EMPHASIS = "*_"
 _STAGE_WORDS = {
-    "exit", "exits", "exeunt", "enter", "enters", "entering", "re-enter", "reenter", "reenters", "aside", "to", "at",
-    "from", "with", "into", "off", "offstage", "on", "crosses", "crossing", "rises", "rising", "sits", "sitting", "stands",
-    "standing", "goes", "going", "comes", "coming", "takes", "taking", "gives", "giving", "looks", "looking", "turns",
-    "turning", "walks", "walking", "runs", "running", "pointing", "points", "opens", "opening", "closes", "closing",
-    "leaves", "leaving", "moves", "moving", "sees", "seeing", "they", "he", "she", "it", "all", "both", "the", "a", "an",
-    "beat", "pause", "music", "sound", "sfx", "fx", "lights", "curtain", "kneels", "kneeling", "handing", "hands", "puts",
+    "exit", "exits", "exeunt", "enter", "enters", "entering", "re-enter", "reenter", "reenters", "aside",
+    "to", "at", "from", "with", "into", "off", "offstage", "on", "crosses", "crossing", "rises", "rising",
+    "sits", "sitting", "stands", "standing", "goes", "going", "comes", "coming", "takes", "taking", "gives",
+    "giving", "looks", "looking", "turns", "turning", "walks", "walking", "runs", "running", "pointing",
+    "points", "opens", "opening", "closes", "closing", "leaves", "leaving", "moves", "moving", "sees",
+    "seeing", "they", "he", "she", "it", "all", "both", "the", "a", "an", "beat", "pause", "music", "sound",
+    "sfx", "fx", "lights", "curtain", "kneels", "kneeling", "handing", "hands", "puts",
 }  # fmt: skip
 _VOICED = re.compile(
-    r"(?:[a-z]+ly )?(?:sigh|laugh|chuckl|giggl|cough|sob|cr(?:y|ies)|gasp|groan|moan|whisper|shout|scream|yell|clear(?:s|ing)"
-    r"|sniff|snort|yawn|hum|breath|inhal|exhal|grunt|hiccup|whimper|weep|sing|whistl|gulp|pant|murmur|mutter)",
+    r"(?:[a-z]+ly )?(?:sigh|laugh|chuckl|giggl|cough|sob|cr(?:y|ies)|gasp|groan|moan|whisper|shout|scream"
+    r"|yell|clear(?:s|ing)"
+    r"|sniff|snort|yawn|hum|breath|inhal|exhal|grunt|hiccup|whimper|weep|sing|whistl|gulp|pant|murmur"
+    r"|mutter)",
     re.IGNORECASE,
 )
 _ADDRESS = re.compile(r"(?:https?:|mailto:|www\.|[/#]|[\w-]+\.\w)\S*")

@@ -34,8 +34,8 @@ def written(room: Room) -> dict[str, Any]:
 
 
 def read(data: bytes, name: str, family: Family) -> tuple[str, str, dict[str, Voice], Scene]:
-    """(script, its part or "", voices, scene) of what `written` or the command line wrote. Raises RequestError, one sentence,
-    for anything else."""
+    """(script, its part or "", voices, scene) of what `written` or the command line wrote. Raises
+    RequestError, one sentence, for anything else."""
     saved = parse(data, name)
     if not isinstance(saved, dict) or MARK not in saved:
         scene = from_json(data, name)

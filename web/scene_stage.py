@@ -355,7 +355,8 @@ class SceneStage:
         self._cast_newcomers(room)
 
     def turn_to(self, room: Room, part: str) -> None:
-        """Put another part of the same script, or all of it, in the room. Raises RequestError if none fits."""
+        """Put another part of the same script, or all of it, in the room. Raises RequestError if none
+        fits."""
         with room.lock:
             room.begin().ended.set()
             room.opened = None
