@@ -240,3 +240,73 @@ def test_200_lines_are_never_held_in_memory(tiny_family, tmp_path):
     tracemalloc.stop()
     assert num_parts == 200
     assert peak < 10 << 20  # one line is 0.9 MB, and its file is made of some copies of it
+
+
+class TestParts:
+    ACTS = "ACT ONE\n\nMARA: Who is there?\n\nACT TWO\n\nFINN: Only me.\n\nMARA: Come in.\n"
+
+    def test_one_act_is_performed(self, perform, tmp_path, capsys):
+        (tmp_path / "play.txt").write_text(self.ACTS)
+        assert perform("--part", "act two", script="play.txt") == 0
+        assert sorted(path.name for path in (tmp_path / "out" / "takes").iterdir()) == [
+            "001-FINN.wav", "002-MARA.wav",
+        ]  # fmt: skip
+        assert "Line 1 (row 7, FINN)" in capsys.readouterr().err
+
+    def test_a_part_that_is_not_there_is_answered_with_those_that_are(self, perform, tmp_path, capsys):
+        (tmp_path / "play.txt").write_text(self.ACTS)
+        assert perform("--part", "ACT FIVE", script="play.txt") == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert "ACT FIVE" in told
+        assert "ACT ONE" in told
+        assert "ACT TWO" in told
+        assert not (tmp_path / "out").exists()
+
+    def test_a_script_without_acts_has_no_parts(self, perform, capsys):
+        assert perform("--part", "ACT ONE") == 2
+        assert "it has no acts or scenes" in capsys.readouterr().err
+
+    def test_a_script_of_more_than_500_lines_is_offered_by_its_parts(self, perform, tmp_path, capsys):
+        (tmp_path / "play.txt").write_text(
+            "ACT ONE\n\n" + "MARA: a\n\n" * 300 + "ACT TWO\n\n" + "FINN: b\n\n" * 201
+        )
+        assert perform(script="play.txt") == 2
+        told = capsys.readouterr().err
+        assert "has 501 lines, the limit of a scene is 500; choose one of its parts with --part" in told
+        assert "ACT ONE" in told
+        assert "ACT TWO" in told
+
+
+class TestEncodings:
+    """C-20."""
+
+    LINE = "MARA: It’s late – very late."
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+    def test_a_script_is_read_as_its_mark_says(self, perform, tmp_path, capsys, encoding):
+        (tmp_path / "play.txt").write_bytes(self.LINE.encode(encoding))
+        assert perform(script="play.txt") == 0
+        assert "Windows" not in capsys.readouterr().err
+        assert json.loads((tmp_path / "out/scene.json").read_text())["lines"][0]["text"] == self.LINE[6:]
+
+    def test_windows_1252_is_a_guess_that_is_told(self, perform, tmp_path, capsys):
+        (tmp_path / "play.txt").write_bytes(self.LINE.encode("cp1252"))
+        assert perform(script="play.txt") == 0
+        assert "read as Windows-1252" in capsys.readouterr().err
+        assert json.loads((tmp_path / "out/scene.json").read_text())["lines"][0]["text"] == self.LINE[6:]
+
+    @pytest.mark.parametrize(
+        ("data", "told"),
+        [
+            (b"%PDF-1.7 ...", "is a PDF, not text"),
+            (b"PK\x03\x04....", "is a Word or zip file, not text"),
+            (b"{\\rtf1 MARA: Hi.}", "is an RTF file, not text"),
+            (b"MARA: \x00\x01\x02\xff", "is not UTF-8 text"),
+            (b"\xff\xfeM", "is not UTF-8 text"),
+        ],
+    )
+    def test_what_is_no_text_is_refused(self, perform, tmp_path, capsys, data, told):
+        (tmp_path / "play.txt").write_bytes(data)
+        assert perform(script="play.txt") == 2
+        assert told in capsys.readouterr().err

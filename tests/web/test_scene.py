@@ -580,3 +580,55 @@ def test_a_scene_of_two_hundred_lines_tells_the_page_little(visitor):
     rows, *_ = visitor.write("\n".join(lines).replace("A:", "ANNE:").replace("B:", "BEN:"))
     assert len(rows["rows"]) == 200
     assert len(json.dumps(rows)) < 100_000
+
+
+ACTS = "ACT ONE\n\nMARA: Go on.\n\nFINN: No.\n\nACT TWO\n\nMARA: Stay.\n"
+LONG = "ACT ONE\n\n" + "MARA: a\n\n" * 300 + "ACT TWO\n\n" + "FINN: b\n\n" * 201
+
+
+class TestParts:
+    def test_a_part_is_chosen_and_its_takes_are_there_on_return(self, visitor):
+        visitor.write(ACTS)
+        visitor.does(visitor.scenes.choose_part, part="ACT ONE")
+        assert [line.text for line in visitor.room.scene.lines] == ["Go on.", "No."]
+        visitor.performs()
+        sounds = visitor.sounds()
+        visitor.does(visitor.scenes.choose_part, part="ACT TWO")
+        assert [line.text for line in visitor.room.scene.lines] == ["Stay."]
+        assert visitor.sounds() == [b""]
+        visitor.does(visitor.scenes.choose_part, part="ACT ONE")
+        assert visitor.sounds() == sounds
+        visitor.does(visitor.scenes.choose_part, part="")
+        assert len(visitor.room.scene.lines) == 3
+
+    def test_a_script_that_is_too_long_begins_with_its_first_part(self, visitor):
+        rows = visitor.write(LONG)[0]
+        assert [(each["name"], each["chosen"]) for each in rows["parts"]] == [
+            ("ACT ONE", True),
+            ("ACT TWO", False),
+        ]
+        assert "“ACT ONE”" in rows["note"]
+        assert len(visitor.room.scene.lines) == 300
+
+    def test_another_script_forgets_the_parts_of_the_last(self, visitor):
+        visitor.write(ACTS)
+        visitor.does(visitor.scenes.choose_part, part="ACT TWO")
+        visitor.write(SCRIPT)
+        assert visitor.room.part == ""
+        assert len(visitor.room.scene.lines) == 4
+
+    def test_programs_choose_a_part_by_an_option(self, client):
+        *_, (_, _, scene) = streamed(client, "/perform_scene", ACTS, CAST, "7", {"part": "act two"})
+        assert [take["text"] for take in scene["takes"]] == ["Stay."]
+
+    @pytest.mark.parametrize(
+        ("script", "part", "told"),
+        [
+            (ACTS, "ACT FIVE", "no part “ACT FIVE”"),
+            (LONG, "", "choose one of its parts by the option part"),
+            (ACTS, 5, "give it as text"),
+        ],
+    )
+    def test_a_part_that_is_not_there_is_refused_in_a_sentence(self, client, script, part, told):
+        with pytest.raises(AppError, match=told):
+            streamed(client, "/perform_scene", script, CAST, "7", {"part": part})
