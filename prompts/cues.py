@@ -630,7 +630,7 @@ def _without_brackets(text: str) -> tuple[str, tuple[Span, ...]]:
 
 def _without_full_stop(name: str) -> str:
     """`name` without the full stop that some plays put behind it: "ALGERNON."."""
-    last = name.split()[-1].rstrip(".").casefold() if name else ""
+    last = name.rpartition(" ")[2].rstrip(".").casefold()
     return name if last in _TITLES else name.rstrip(".")
 
 

@@ -8,7 +8,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from prompts.script import NARRATOR, Beat, parse
@@ -79,6 +79,7 @@ def test_every_character_of_a_script_is_spoken_once_or_shown_once(source):
 
 @laws
 @given(anything)
+@example("\x1f\r0")  # white space to Python, and none of ours
 def test_any_text_at_all_is_parsed_without_loss(source):
     assert_nothing_is_lost_or_said_twice(source)
 
