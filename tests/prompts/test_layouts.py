@@ -3,8 +3,6 @@ C name themselves; beside each stand others of its kind."""
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from prompts.copyist import LINES
@@ -354,38 +352,9 @@ def test_e_07_a_million_hostile_characters_come_back(hostile):
         assert sum(end - start for start, end in spans) == len(source)
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "ORLA. a (b) c\n\nPELL. [d.] e\n\n",
-        "First Witch\na.\nORLA\nb.\n",
-        "1. ORLA: a\n2. SFX: b\n",
-        "(a\nb) (c\n",
-        "CAST\nA, b\n\nACT I\n\nC: d\n\n",
-    ],
-)
-def test_twice_the_play_is_twice_the_work(rows):
-    def work(source):
-        count = 0
-
-        def tick(*_):
-            nonlocal count
-            count += 1
-
-        sys.setprofile(tick)
-        try:
-            parse(source)
-        finally:
-            sys.setprofile(None)
-        return count
-
-    assert work(rows * 400) < 2.2 * work(rows * 200)
-
-
 def test_brackets_are_the_outermost_that_are_closed():
-    assert brackets("(a (b) c) [d (e] f) (g") == ([(0, 9), (13, 19)], [20]) or brackets("(a (b) c)")[0] == [
-        (0, 9)
-    ]
+    assert brackets("(a (b) c) [d (e] f) (g") == ([(0, 9), (13, 19)], [10, 20])
+    assert brackets("(a (b) c)") == ([(0, 9)], [])
     assert brackets("a (b) [c] (d") == ([(2, 5), (6, 9)], [10])
 
 

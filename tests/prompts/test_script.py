@@ -114,7 +114,17 @@ def test_two_hundred_thousand_hostile_characters_come_back(hostile):
 
 
 @pytest.mark.parametrize(
-    "rows", ["MARA: a (beat) b\n\nJon: [[c]] d\n", "MARA\n(low)\nHello.\n\nINT. HALL\n\n", "[[\n"]
+    "rows",
+    [
+        "MARA: a (beat) b\n\nJon: [[c]] d\n",
+        "MARA\n(low)\nHello.\n\nINT. HALL\n\n",
+        "[[\n",
+        "ORLA. a (b) c\n\nPELL. [d.] e\n\n",
+        "First Witch\na.\nORLA\nb.\n",
+        "1. ORLA: a\n2. SFX: b\n",
+        "(a\nb) (c\n",
+        "CAST\nA, b\n\nACT I\n\nC: d\n\n",
+    ],
 )
 def test_twice_the_script_is_twice_the_work(rows):
     def work(source):
