@@ -276,6 +276,24 @@ def measure_takes(
     ), takes
 
 
+def measure_seeds(say: Callable, listen: Listener, items, seeds: int) -> dict:
+    """Every (text, options) by several seeds: word errors, and how often the first word isn't heard at the
+    beginning."""
+    errors = words = missed = 0
+    for text, options in items:
+        for seed in range(seeds):
+            heard = listen(say(text, seed=1000 + seed, **options)[1])
+            e, n = word_errors(text, heard)
+            errors, words = errors + min(e, n), words + n
+            missed += first_missed(text, heard)
+    return dict(wer=errors / words, takes=len(items) * seeds, first_words_missed=missed)
+
+
+def first_missed(said: str, heard: str) -> bool:
+    """Whether the first word is neither the first nor the second that was heard."""
+    return normal(said).split()[0] not in normal(heard).split()[:2]
+
+
 def likeness(places: list[np.ndarray], owners: list[str], centre: dict[str, np.ndarray]):
     """Similarity of takes at ``places`` to their owners [takes] and to all other voices [takes, others]."""
     own = [place @ centre[owner] for place, owner in zip(places, owners, strict=True)]
