@@ -107,15 +107,15 @@ def laugh(rng: random.Random) -> list[Note]:
 def sigh(rng: random.Random) -> list[Note]:
     """A long breath out without voice, fading."""
     vowel, long = rng.choice((AH, SCHWA, UH)), rng.uniform(5, 8)
-    breath = [Note(vowel, round(long), voice=0.0, push=-0.4 - 0.7 * i) for i in range(3)]
-    return [Note(H, 5, voice=0.0, push=-0.5), *breath, rest(9)]
+    breath = [Note(vowel, round(long), voice=0.0, push=-2.0 - 0.8 * i) for i in range(3)]
+    return [Note(H, 6, voice=0.0, push=-1.5), *breath, rest(10)]
 
 
 def gasp(rng: random.Random) -> list[Note]:
     """A short breath without voice, and a stop."""
     return [
-        Note(H, rng.choice((4, 5)), voice=0.0, push=-0.8),
-        Note(rng.choice((AH, UH)), rng.choice((4, 5)), voice=0.0, push=0.2),
+        Note(H, rng.choice((5, 6)), voice=0.0, push=-2.0),
+        Note(rng.choice((AH, UH)), rng.choice((3, 4)), voice=0.0, push=-1.0),
         rest(rng.choice((9, 12))),
     ]
 
@@ -151,11 +151,11 @@ def sound(score: Score, rng: random.Random, name: str) -> None:
     """A cue in front of the line, or between two words, and the sound that it stands for."""
     words = score.words()
     notes = SOUNDS[name](rng)
-    at, place = 0, 0
+    at, place = 0, 0  # in the text, among the phonemes
     if len(words) > 3 and rng.random() < 0.45:
         a, _, own = rng.choice(words[1:])
         if score.text[a - 1 : a] == b" " and score.phones[own[0] - 1] == SPACE:
-            at, place = a, own[0]
+            at, place, notes = a, own[0], [rest(5), *notes]
     cue = f"[{rng.choice(CUES[name])}] ".encode()
     score.write(at, cue)
     spread = np.linspace(at + 1, at + len(cue) - 3, len(notes)).round().astype(int)

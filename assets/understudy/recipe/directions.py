@@ -2,7 +2,8 @@
 
 A `Manner` is how a line is performed; `DIRECTIONS` are the manners that have a name, each with the phrases
 that mean it. `phrase` words one for a prompt. Phrases in `held_out` are never trained on: evaluate.py asks
-for them. Directions without a sound ("without looking up") belong to this as the others do: they change nothing.
+for them. Directions without a sound ("without looking up") belong to this as the others do: they change
+nothing.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ DIRECTIONS = {
             "calls out", "yelling at him", "shouting from the next room", "roaring", "calling from far away",
         ),
         (
-            "at the top of his voice", "bellows", "yelling across the field", "shouts at her", "crying out loud",
+            "at the top of his voice", "bellows", "yelling across the field", "shouts at her",
+            "crying out loud",
         ),
     ),
     "slow": Direction(
@@ -179,7 +181,8 @@ DIRECTIONS = {
         "feeling",
         Manner(pace=1.14, melody=1.2, pitch=1.06, energy=0.8, tilt_db=4.0, level_db=4.0),
         (
-            "angry", "angrily", "furious", "furiously", "irritated", "annoyed", "enraged", "fiercely", "bitterly",
+            "angry", "angrily", "furious", "furiously", "irritated", "annoyed", "enraged", "fiercely",
+            "bitterly",
         ),
         (
             "in anger", "with anger", "angrier", "snapping", "snaps", "in a rage", "full of rage", "fuming",
@@ -204,7 +207,8 @@ DIRECTIONS = {
         "feeling",
         Manner(pace=0.92, melody=0.9, pauses=0.24, drawn=0.12, level_db=-1.0, energy=-0.2),
         (
-            "hesitant", "hesitantly", "haltingly", "unsure", "uncertain", "uncertainly", "doubtful", "reluctantly",
+            "hesitant", "hesitantly", "haltingly", "unsure", "uncertain", "uncertainly", "doubtful",
+            "reluctantly",
         ),
         (
             "hesitating", "with hesitation", "halting", "searching for words", "faltering", "stammering",
@@ -223,7 +227,8 @@ DIRECTIONS = {
             "begging him to come",
         ),
         (
-            "as if there were no time left", "frantically", "with great urgency", "time is short", "urging her on",
+            "as if there were no time left", "frantically", "with great urgency", "time is short",
+            "urging her on",
         ),
     ),
     "laughing": Direction(
