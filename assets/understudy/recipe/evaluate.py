@@ -477,7 +477,7 @@ def directed_words(listen: Listener, takes: list[Take]) -> dict:
 def measure_stress(
     say: Callable, stage: Stage, listen: Listener, sentences: list[str], clips, count: int
 ) -> dict:
-    """A word in stars against itself without, same line, voice and seed: is it longer, and higher or louder?"""
+    """A word in stars against itself without, same line, voice, seed: is it longer, and higher or louder?"""
     voices = [(text, stage.codes_of(audio)) for _, text, audio in clips[0::2]]
     longer, more, both = [], [], []
     for line, text in enumerate(sentences[:count]):

@@ -117,7 +117,8 @@ def _runs(flags: np.ndarray, least: int) -> list[int]:
 def beats_hz(audio: np.ndarray) -> float:
     """How often a second the loudness swells, between 2 and 10 Hz: where its spectrum is highest."""
     level = np.sqrt(10 ** (loudness_db(audio) / 10))
-    level = level[level > 0.05 * level.max()]
+    first, last = np.flatnonzero(level > 0.05 * level.max())[[0, -1]]
+    level = level[first : last + 1]
     if len(level) < 20:
         return 0.0
     power = np.abs(np.fft.rfft((level - level.mean()) * np.hanning(len(level)), 1024)) ** 2
