@@ -126,7 +126,8 @@ class QuantizationConfig:
 class Drama3Config:
     """A whole checkpoint. The semantic band is the ids of the first codebook: id = start + code.
 
-    `performs_cues` is ours: false says that the model would read `[sighs]` or a direction out.
+    `performs_cues` is ours: false says that the model would read `[sighs]` or a direction out;
+    `performs_cues_alone`, as the former unless given: false says that it needs words beside them.
     """
 
     text: TextConfig
@@ -136,6 +137,7 @@ class Drama3Config:
     semantic_end_token_id: int
     eos_token_id: int
     performs_cues: bool = True
+    performs_cues_alone: bool = True
 
     @classmethod
     def from_folder(cls, folder: Path) -> Drama3Config:
@@ -166,7 +168,9 @@ class Drama3Config:
         text, tower = _text(top.section("text_config")), _tower(top.section("audio_decoder_config"))
         _check_tower_fits(top, text, tower)
         start, end, eos = _candidates(top, text.vocab_size, tower.vocab_size)
-        return cls(text, tower, _quantization(top), start, end, eos, top.truth("performs_cues", default=True))
+        cues = top.truth("performs_cues", default=True)
+        alone = top.truth("performs_cues_alone", default=cues)
+        return cls(text, tower, _quantization(top), start, end, eos, cues, alone)
 
     @property
     def candidate_ids(self) -> list[int]:
