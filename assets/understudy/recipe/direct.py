@@ -89,6 +89,9 @@ class Note:
     stretch: float = 1.0
 
 
+SEAM = Note(SPACE, 1, voice=0.0)  # without it the word behind a rest loses its first sound
+
+
 def rest(frames: float) -> Note:
     return Note(COMMA, frames, voice=0.0, push=-3.0)
 
@@ -150,7 +153,7 @@ CUES = {
 def sound(score: Score, rng: random.Random, name: str) -> None:
     """A cue in front of the line, or between two words, and the sound that it stands for."""
     words = score.words()
-    notes = SOUNDS[name](rng)
+    notes = [*SOUNDS[name](rng), SEAM]
     at, place = 0, 0  # in the text, among the phonemes
     if len(words) > 3 and rng.random() < 0.45:
         a, _, own = rng.choice(words[1:])
@@ -173,7 +176,7 @@ def alone(rng: random.Random, name: str) -> Score:
 
 def laugh_in_front(score: Score, rng: random.Random) -> None:
     """Who laughs because a direction says so laughs before the first word."""
-    notes = laugh(rng)
+    notes = [*laugh(rng), SEAM]
     score.insert(0, notes, [score.letter[0]] * len(notes))
 
 

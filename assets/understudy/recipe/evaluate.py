@@ -108,6 +108,19 @@ def word_errors(said: str, heard: str) -> tuple[int, int]:
     return row[-1], len(a)
 
 
+def words_lost(said: str, heard: str) -> int:
+    """Words of the text that are neither heard nor misheard: what is left out in the best alignment."""
+    a, b = normal(said).split(), normal(heard).split()
+    best = [(j, 0) for j in range(len(b) + 1)]  # errors, of them left out
+    for x in a:
+        row = [(best[0][0] + 1, best[0][1] + 1)]
+        for j, y in enumerate(b):
+            left_out = (best[j + 1][0] + 1, best[j + 1][1] + 1)
+            row.append(min((best[j][0] + (x != y), best[j][1]), left_out, (row[j][0] + 1, row[j][1])))
+        best = row
+    return best[-1][1]
+
+
 def melody_of(audio: np.ndarray) -> np.ndarray:
     """F0 in Hz every 20 ms by pYIN, NaN where it hears no voice."""
     import librosa
@@ -550,9 +563,9 @@ def measure_memory(say: Callable, stage: Stage, listen: Listener, sentences: lis
 def measure_long(
     say: Callable, stage: Stage, listen: Listener, sentences: list[str], clips, seeds: int = 4
 ) -> dict:
-    """Speeches of about fifty words in one piece: share of the words that are lost or wrong."""
+    """Speeches of about fifty words in one piece: shares of the words that are lost, and lost or wrong."""
     voices = [(text, stage.codes_of(audio)) for _, text, audio in clips[0::2]]
-    errors = words = 0
+    errors = words = lost = 0
     for number in range(4):
         text, k = "", number * 9
         while len(text.split()) < 46:
@@ -560,8 +573,8 @@ def measure_long(
         for seed in range(seeds):
             heard = listen(say(text, voices=[voices[number]], seed=600 + seed, limit=700)[1])
             e, n = word_errors(text, heard)
-            errors, words = errors + min(e, n), words + n
-    return dict(words=words, wer=errors / words)
+            errors, words, lost = errors + min(e, n), words + n, lost + words_lost(text, heard)
+    return dict(words=words, lost=lost / words, wer=errors / words)
 
 
 def measure_directed_voices(takes: list[Take], clips) -> float:

@@ -675,7 +675,9 @@ def main() -> None:
             f"directed {m['directed']:.3f} ({m['directed_right']:.2f} right) "
             f"passes {rows_seen / unique:.1f}{' saved' if better else ''}{note}"
         )
-        if better:
+        if (
+            better or note
+        ):  # at the end in any case: an exam of few pairs wavers more than the last steps gain
             model.save(out)
             torch.save(listener.state_dict(), out / "listener.pt")
         return m
