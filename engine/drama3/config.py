@@ -126,7 +126,8 @@ class QuantizationConfig:
 class Drama3Config:
     """A whole checkpoint. The semantic band is the ids of the first codebook: id = start + code.
 
-    The last five are ours. `performs_cues`: false says that it would read `[sighs]` or a direction out.
+    The last six are ours. `performs_cues`: false says that it would read `[sighs]` or a direction out;
+    `performs_cues_alone`, as the former unless given: false says that it needs words beside them.
     `characters` are all that it learnt to read, "" for everything; `languages` are codes, none for all.
     `history_rows` are the rows of earlier lines, and `longest_piece_s` the seconds of one piece of a line, up
     to which it was found to keep words and voice.
@@ -139,6 +140,7 @@ class Drama3Config:
     semantic_end_token_id: int
     eos_token_id: int
     performs_cues: bool = True
+    performs_cues_alone: bool = True
     characters: str = ""
     languages: tuple[str, ...] = ()
     history_rows: int = 4096
@@ -174,10 +176,11 @@ class Drama3Config:
         _check_tower_fits(top, text, tower)
         start, end, eos = _candidates(top, text.vocab_size, tower.vocab_size)
         cues = top.truth("performs_cues", default=True)
+        alone = top.truth("performs_cues_alone", default=cues)
         reads = _characters(top), _languages(top)
         rows = top.integer("history_rows", 0, default=cls.history_rows)
         longest = top.number("longest_piece_s", default=cls.longest_piece_s)
-        return cls(text, tower, _quantization(top), start, end, eos, cues, *reads, rows, longest)
+        return cls(text, tower, _quantization(top), start, end, eos, cues, alone, *reads, rows, longest)
 
     @property
     def candidate_ids(self) -> list[int]:

@@ -131,7 +131,9 @@ class Drama3Family:
     def check(self, text: str, character: Character, history: tuple[Spoken, ...]) -> None:
         """Raise PromptError for words that can't be performed."""
         words.check_line(text, self.specials)
-        if not words.has_something_to_say(self.performed(text)):
+        if not words.has_something_to_say(
+            text if self.config.performs_cues_alone else words.without_cues(text)
+        ):
             cue = words.cues(text)[0]
             raise PromptError(f"{self.name} can't perform a cue alone, such as {cue}; add words to the line.")
         for number, reference in enumerate(character.voice or (), 1):

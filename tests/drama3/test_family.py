@@ -254,6 +254,15 @@ class TestCues:
         ):
             reader.check("[sighs] ...", Character(), ())
 
+    def test_a_family_may_perform_cues_beside_words_only(self, folder):
+        edit(folder / "config.json", performs_cues_alone=False)
+        family = load(folder)
+        assert family.capabilities.direct
+        assert family.performed("[sighs] I know.") == "[sighs] I know."
+        family.check("[sighs] I know.", Character(), ())
+        with pytest.raises(PromptError, match=r"can't perform a cue alone, such as \[sighs\]; add words"):
+            family.check("[sighs]", Character(), ())
+
     def test_the_key_is_true_or_false(self, folder):
         edit(folder / "config.json", performs_cues="no")
         assert "performs_cues is 'no'; it must be true or false" in refusal(folder)

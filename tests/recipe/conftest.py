@@ -18,7 +18,18 @@ from tests.published import EXPECTED, request_of
 
 RECIPE = UNDERSTUDY / "recipe"
 MODULES = (
-    *("codec", "encode", "evaluate", "judges", "layouts", "model", "muon", "perform", "shards"),
+    *(
+        "check_directions",
+        "codec",
+        "direct",
+        "directions",
+        "encode",
+        "evaluate",
+        "judges",
+        "layouts",
+        "measures",
+    ),
+    *("model", "muon", "perform", "shards"),
     *("teacher", "train_codec", "train_lm"),
 )
 

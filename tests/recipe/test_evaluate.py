@@ -146,3 +146,30 @@ def test_a_take_is_near_its_own_voice_or_not_whatever_the_order_of_voices(recipe
     assert got["above_others"] == 1.0
     assert got["nearest"] == pytest.approx(2 / 3)
     assert got["pitch_ratio"] == {"b": pytest.approx(1.8), "a": pytest.approx(0.9)}
+
+
+@pytest.mark.parametrize(
+    ("said", "heard", "lost"),
+    [
+        ("one two three", "one two three", 0),
+        ("one two three", "one three", 1),
+        ("one two three", "one too three", 0),
+        ("one two three", "", 3),
+        ("one two", "well one two", 0),
+        ("I insist on it", "Insist on that thing", 1),
+    ],
+)
+def test_a_word_is_lost_that_is_neither_heard_nor_misheard(recipe, said, heard, lost):
+    assert recipe.evaluate.words_lost(said, heard) == lost
+
+
+@pytest.mark.parametrize(
+    ("said", "heard", "missed"),
+    [
+        ("I insist.", "Insist.", True),
+        ("I insist.", "I insist.", False),
+        ("I insist.", "And I insist.", False),
+    ],
+)
+def test_a_first_word_is_missed_that_is_not_heard_at_the_beginning(recipe, said, heard, missed):
+    assert recipe.evaluate.first_missed(said, heard) == missed

@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from engine.models import UNDERSTUDY
+from prompts.drama3 import directed
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +58,8 @@ def test_a_false_description_differs_in_what_it_is_false_about(recipe):
     session = dict(gender="m", accent="gb", speed=1.0)
     assert recipe.layouts.opposite(session, "low", "pitch") == (session, "high")
     assert recipe.layouts.opposite(session, "high", "gender") == ({**session, "gender": "f"}, "high")
+
+
+@pytest.mark.parametrize("words", ["softly", "Very slowly, whispering.", "at the top of his voice", ""])
+def test_a_direction_stands_where_the_app_puts_it(recipe, words):
+    assert recipe.layouts.directed("I know.", words) == directed("I know.", words)

@@ -6,6 +6,7 @@ letter has that letter's number.
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import string
@@ -275,3 +276,87 @@ def test_blurred_rows_are_other_rows_of_speech(recipe, lines, builder):
     assert 0.1 < changed.sum() / speech.sum() < 0.5
     known = {tuple(row) for row in rows[speech].tolist()}
     assert all(tuple(row) in known for row in blurred[changed].tolist())
+
+
+@pytest.fixture(scope="module")
+def directed_lines(recipe, lines):
+    """The same lines, every second one directed and every third starred."""
+    plan = copy.copy(lines.plan)
+    count = len(plan.texts)
+    plan.names, plan.strength = np.full((count, 2), -1), np.zeros(count, int)
+    plan.names[::2, 0], plan.mark = np.arange(count)[::2] % 3, (np.arange(count) % 3 == 0).astype(int)
+    plan.texts = [
+        f"Oh {t[:4]} *{t[4:]}* then" if m else t for t, m in zip(plan.texts, plan.mark, strict=True)
+    ]
+    out = copy.copy(lines)
+    out.plan = plan
+    out.plain = (plan.names[out.line, 0] < 0) & (plan.mark[out.line] == 0)
+    return out
+
+
+def test_a_line_is_asked_for_in_words_of_its_direction(recipe, directed_lines):
+    rng = random.Random(0)
+    for i in range(len(directed_lines.line)):
+        names = directed_lines.asked(i).names
+        text, _ = directed_lines.turn(rng, i)
+        assert text.endswith(directed_lines.text(i))
+        assert text.startswith("[") >= bool(names)
+
+
+def test_voices_are_plain_and_history_as_it_was_asked_for(recipe, directed_lines):
+    seen = 0
+    for seed in range(120):
+        segments, heard = recipe.train_lm.example(random.Random(seed), directed_lines, seed % len(SESSIONS))
+        told = [s for s in segments if isinstance(s, str)]
+        voices = sum("\n\n[Reference " in s for s in told)
+        for i in heard[:voices]:
+            assert directed_lines.plain[i]
+        seen += voices > 0
+    assert seen > 10
+
+
+def test_twins_of_directions_are_one_take_under_two_requests(recipe, directed_lines):
+    stars = 0
+    for seed in range(120):
+        session = seed % len(SESSIONS)
+        (true, heard), (false, again) = recipe.train_lm.direction_twins(
+            random.Random(seed), directed_lines, session
+        )
+        assert heard == again
+        assert true[-2] is false[-2]
+        differ = [(a, b) for a, b in zip(true, false, strict=True) if isinstance(a, str) and a != b]
+        assert len(differ) <= 1
+        for a, b in differ:
+            moved = a.replace("*", "") == b.replace("*", "")
+            stars += moved
+            assert moved or a.split("] ")[-1].endswith(directed_lines.text(heard[-1]))
+    assert stars > 3
+
+
+def test_a_moved_star_is_around_another_word(recipe):
+    text = "We saw a *light* upon the hill"
+    for seed in range(10):
+        moved = recipe.train_lm.moved_star(random.Random(seed), text)
+        assert moved != text
+        assert moved.replace("*", "") == text.replace("*", "")
+        assert moved.count("*") == 2
+    assert recipe.train_lm.moved_star(random.Random(0), "No stars here") is None
+
+
+def test_a_session_of_many_lines_is_told_as_one_long_history_within_its_room(recipe, lines, builder):
+    own = list(range(len(lines.line)))
+    sizes = set()
+    for seed in range(20):
+        segments, heard = recipe.train_lm.long_history(random.Random(seed), lines, own, 900)
+        rows, spots, _ = builder.item(segments, heard)
+        assert len(rows) <= 900
+        assert len(set(heard)) == len(heard)
+        speech = (rows[:, 0] >= builder.first) & (rows[:, 0] <= builder.last)
+        np.testing.assert_array_equal(speech, spots >= 0)
+        sizes.add(len(heard))
+    assert max(sizes) > 4
+
+
+def test_who_shouts_has_no_high_voice(recipe, directed_lines):
+    heard = np.where(directed_lines.plain, 150.0, 400.0)
+    assert set(directed_lines.pitches(heard)) == {"mid"}

@@ -19,12 +19,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import directions as D
+import measures as M
 import numpy as np
 import soundfile as sf
 import torch
@@ -35,6 +39,11 @@ from engine.drama3.codec import Codec
 from engine.engine import Engine
 from engine.models import load_family
 from engine.take import Audio, Character, Reference, Sampling, Spoken, TakeFailed, TakeRequest
+from prompts.drama3 import directed
+
+PLAIN_SEEDS = 4  # plain takes of a line: a direction without a sound must stay within their spread
+INTERJECTIONS = {"a", "ah", "aha", "eh", "ha", "hah", "haha", "he", "heh", "hey", "hm", "hmm", "hu", "huh"}
+INTERJECTIONS |= {"hum", "mm", "mhm", "oh", "ooh", "uh", "um"}
 
 
 def normal(text: str) -> str:
@@ -62,6 +71,21 @@ class Listener:
         )
         return " ".join(s.text for s in segments)
 
+    def words(self, audio: np.ndarray) -> list[tuple[float, float, str]]:
+        """Start and end in seconds of every word that is heard."""
+        import librosa
+
+        audio = librosa.resample(audio.astype(np.float32), orig_sr=24000, target_sr=16000)
+        segments, _ = self.model.transcribe(
+            audio,
+            language="en",
+            beam_size=1,
+            condition_on_previous_text=False,
+            word_timestamps=True,
+            temperature=0.0,
+        )
+        return [(w.start, w.end, w.word) for s in segments for w in s.words]
+
 
 def mos(takes: list[np.ndarray]) -> float:
     """Mean DNSMOS, overall."""
@@ -82,6 +106,19 @@ def word_errors(said: str, heard: str) -> tuple[int, int]:
         for j, y in enumerate(b, 1):
             row[j] = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (x != y))
     return row[-1], len(a)
+
+
+def words_lost(said: str, heard: str) -> int:
+    """Words of the text that are neither heard nor misheard: what is left out in the best alignment."""
+    a, b = normal(said).split(), normal(heard).split()
+    best = [(j, 0) for j in range(len(b) + 1)]  # errors, of them left out
+    for x in a:
+        row = [(best[0][0] + 1, best[0][1] + 1)]
+        for j, y in enumerate(b):
+            left_out = (best[j + 1][0] + 1, best[j + 1][1] + 1)
+            row.append(min((best[j][0] + (x != y), best[j][1]), left_out, (row[j][0] + 1, row[j][1])))
+        best = row
+    return best[-1][1]
 
 
 def melody_of(audio: np.ndarray) -> np.ndarray:
@@ -276,6 +313,24 @@ def measure_takes(
     ), takes
 
 
+def measure_seeds(say: Callable, listen: Listener, items, seeds: int) -> dict:
+    """Every (text, options) by several seeds: word errors, and how often the first word isn't heard at the
+    beginning."""
+    errors = words = missed = 0
+    for text, options in items:
+        for seed in range(seeds):
+            heard = listen(say(text, seed=1000 + seed, **options)[1])
+            e, n = word_errors(text, heard)
+            errors, words = errors + min(e, n), words + n
+            missed += first_missed(text, heard)
+    return dict(wer=errors / words, takes=len(items) * seeds, first_words_missed=missed)
+
+
+def first_missed(said: str, heard: str) -> bool:
+    """Whether the first word is neither the first nor the second that was heard."""
+    return normal(said).split()[0] not in normal(heard).split()[:2]
+
+
 def likeness(places: list[np.ndarray], owners: list[str], centre: dict[str, np.ndarray]):
     """Similarity of takes at ``places`` to their owners [takes] and to all other voices [takes, others]."""
     own = [place @ centre[owner] for place, owner in zip(places, owners, strict=True)]
@@ -307,6 +362,230 @@ def measure_voices(takes: list[np.ndarray], owners: list[str], clips) -> dict:
         teacher_own=float(np.mean([place(first[v]) @ centre[v] for v in centre])),
         pitch_ratio={v: float(r) for v, r in ends.items()},
     )
+
+
+@dataclass(frozen=True)
+class Take:
+    """One of the takes that are compared: `name` says what was asked, `line` which sentence and voice."""
+
+    name: str
+    line: int
+    words: str
+    text: str
+    audio: np.ndarray
+    sound: M.Sound
+
+
+def directed_items(count: int) -> list[tuple[str, int, str]]:
+    """(name, line, words) of the directed takes of ``count`` lines: every direction in words of the training;
+    of half of the lines in words held back, of the other half in three strengths; pairs; words without a
+    sound."""
+    items = []
+    for line in range(count):
+        rng = random.Random(line)
+        items += [(f"plain {seed}", line, "") for seed in range(PLAIN_SEEDS)]
+        for name, each in D.DIRECTIONS.items():
+            items.append((name, line, rng.choice(each.graded + each.phrases)))
+            if line % 2 == 0:
+                items.append((f"{name} held out", line, rng.choice(each.held_out)))
+            elif name in M.GRADES:
+                word = rng.choice(each.graded)
+                wordings = dict(word="{}", little=rng.choice(D.LITTLE), very=rng.choice(D.VERY))
+                items += [(f"{name} {k}", line, form.format(word)) for k, form in wordings.items()]
+        for pair in rng.sample(D.PAIRS, 2):
+            words = [rng.choice(D.DIRECTIONS[n].graded + D.DIRECTIONS[n].phrases) for n in pair]
+            items.append((" + ".join(pair), line, ", ".join(words)))
+        items.append(("soundless", line, rng.choice(D.SOUNDLESS_HELD_OUT)))
+    return items
+
+
+def directed_takes(say: Callable, stage: Stage, sentences: list[str], clips, count: int) -> list[Take]:
+    """Cloned takes, the six voices in turn; the first plain take and all directed ones of a line share a
+    seed."""
+    voices = [(text, stage.codes_of(audio)) for _, text, audio in clips[0::2]]
+    out = []
+    for name, line, words in directed_items(count):
+        text, seed = sentences[line], 500 + line
+        if name.startswith("plain"):
+            seed += 1000 * int(name.split()[1])
+        voice = voices[line % len(voices)]
+        _, audio, _ = say(directed(text, words), voices=[voice], seed=seed)
+        out.append(Take(name, line, words, text, audio, M.sound_of(audio)))
+    return out
+
+
+def directed_figures(takes: list[Take], count: int) -> dict:
+    """What of the directions' table the sound alone can tell."""
+    grid: dict[str, list] = {}
+    for take in takes:
+        grid.setdefault(take.name, [None] * count)[take.line] = take.sound
+    grid["plain"] = grid["plain 0"]
+    out: dict = M.pair_figures(grid)
+    obeys = lambda asked, names: [  # noqa: E731
+        [M.obeyed(n, take, plain) for n in names]
+        for take, plain in zip(grid[asked], grid["plain"], strict=True)
+        if take
+    ]
+    known = {n: obeys(n, (n,)) for n in D.NAMES}
+    new = {n: obeys(f"{n} held out", (n,)) for n in D.NAMES}
+    out["obeyed"] = {n: float(np.mean(rows)) for n, rows in known.items()}
+    out["obeyed_held_out"] = {n: float(np.mean(rows)) for n, rows in new.items()}
+    out["held_out_share"] = float(np.mean(list(out["obeyed_held_out"].values()))) / float(
+        np.mean(list(out["obeyed"].values()))
+    )
+    pairs = [row for name in grid if " + " in name for row in obeys(name, name.split(" + "))]
+    out["two_each_obeyed"] = float(np.mean(pairs))
+    order = {
+        n: [
+            M.in_order(n, *row)
+            for row in zip(*(grid[f"{n} {k}"] for k in ("little", "word", "very")), strict=True)
+            if all(row)
+        ]
+        for n in M.GRADES
+    }
+    out["in_order"] = float(np.mean([each for rows in order.values() for each in rows]))
+    out["in_order_of"] = {n: float(np.mean(rows)) for n, rows in order.items()}
+    return out | measure_soundless(grid)
+
+
+def measure_soundless(grid: dict[str, list]) -> dict:
+    """Share of takes with a direction without a sound whose pitch, pace and level lie within twice the spread
+    of plain takes of the same line by other seeds."""
+    what = {
+        "pitch": lambda s: 12 * np.log2(s.pitch_hz),
+        "pace": lambda s: np.log(s.seconds),
+        "level": lambda s: s.level_db,
+    }
+    inside = {}
+    for name, of in what.items():
+        plain = np.array([[of(s) for s in grid[f"plain {k}"]] for k in range(PLAIN_SEEDS)])
+        spread = np.sqrt(np.nanmean(np.nanvar(plain, axis=0, ddof=1)))
+        away = np.abs(np.array([of(s) for s in grid["soundless"]]) - np.nanmean(plain, axis=0))
+        inside[name] = float(np.mean(away <= 2 * spread * np.sqrt(1 + 1 / PLAIN_SEEDS)))
+    return dict(soundless_within=inside)
+
+
+def directed_words(listen: Listener, takes: list[Take]) -> dict:
+    """Word errors by direction, and takes in which a word of the direction is heard that the line hasn't."""
+    errors: dict[str, list[int]] = {}
+    spoken = []
+    for take in takes:
+        heard = listen(take.audio)
+        e, n = word_errors(take.text, heard)
+        sums = errors.setdefault(take.name, [0, 0])
+        sums[0], sums[1] = sums[0] + min(e, n), sums[1] + n
+        asked = {w for w in normal(take.words).split() if len(w) > 3} - set(normal(take.text).split())
+        if asked & set(normal(heard).split()):
+            spoken.append(f"[{take.words}] {take.text} -> {heard}")
+    directed_sums = [sums for name, sums in errors.items() if not name.startswith("plain")]
+    return dict(
+        wer={name: e / n for name, (e, n) in errors.items()},
+        wer_directed=sum(e for e, _ in directed_sums) / max(1, sum(n for _, n in directed_sums)),
+        takes=len(takes),
+        direction_spoken=len(spoken),
+        spoken=spoken,
+    )
+
+
+def measure_stress(
+    say: Callable, stage: Stage, listen: Listener, sentences: list[str], clips, count: int
+) -> dict:
+    """A word in stars against itself without, same line, voice, seed: is it longer, and higher or louder?"""
+    voices = [(text, stage.codes_of(audio)) for _, text, audio in clips[0::2]]
+    longer, more, both = [], [], []
+    for line, text in enumerate(sentences[:count]):
+        words = list(re.finditer(r"[A-Za-z']{3,}", text))[1:-1]
+        if not words:
+            continue
+        a, b = random.Random(line).choice(words).span()
+        options = dict(voices=[voices[line % len(voices)]], seed=700 + line)
+        pair = []
+        for said in (text, f"{text[:a]}*{text[a:b]}*{text[b:]}"):
+            audio = say(said, **options)[1]
+            pair.append(word_sound(listen, audio, text[a:b]))
+        if not all(pair):
+            continue
+        (seconds, hz, db), (seconds2, hz2, db2) = pair
+        longer.append(seconds2 > seconds), more.append(hz2 > hz or db2 > db)
+        both.append(longer[-1] and more[-1])
+    return dict(
+        pairs=len(both), longer=float(np.mean(longer)), more=float(np.mean(more)), both=float(np.mean(both))
+    )
+
+
+def word_sound(listen: Listener, audio: np.ndarray, word: str) -> tuple[float, float, float] | None:
+    """Seconds, median pitch in Hz and level in dB of a word where Whisper hears it; None where it doesn't."""
+    for start, end, heard in listen.words(audio):
+        if normal(heard) == normal(word) and end - start > 0.05:
+            part = audio[int(start * 24000) : int(end * 24000)]
+            hz, voiced, *_ = M.melody(part)
+            pitch = float(np.median(hz[voiced])) if voiced.any() else 0.0
+            return end - start, pitch, float(10 * np.log10(np.mean(np.square(part)) + 1e-9))
+    return None
+
+
+def measure_sounds(say: Callable, stage: Stage, listen: Listener, clips, count: int) -> dict:
+    """Cues on their own: breath without a voice, bursts of laughter, no words but "ah" and its like."""
+    voices = [(text, stage.codes_of(audio)) for _, text, audio in clips[0::2]]
+    out = {}
+    for cue in ("sighs", "gasps", "laughs", "hesitates"):
+        good, silent, heard_all = [], [], []
+        for i in range(count):
+            audio = say(f"[{cue}]", voices=[voices[i % len(voices)]], seed=900 + i)[1]
+            heard = listen(audio)
+            sound = M.sound_of(audio)
+            good.append(3 <= M.beats_hz(audio) <= 7 if cue == "laughs" else sound.voiced < 0.25)
+            silent.append(set(normal(heard).split()) <= INTERJECTIONS)
+            heard_all.append(heard.strip())
+        out[cue] = dict(as_asked=float(np.mean(good)), no_word=float(np.mean(silent)), heard=heard_all)
+    return out
+
+
+def measure_memory(say: Callable, stage: Stage, listen: Listener, sentences: list[str], clips) -> dict:
+    """Word errors of short lines alone with their voice and behind forty earlier lines of it."""
+    short = sorted(sentences, key=len)
+    errors = {}
+    for (_, said, audio), offset in zip(clips[0:6:2], (0, 1, 2), strict=True):
+        voice = [(said, stage.codes_of(audio))]
+        turns = []
+        for k in range(40):
+            text = short[(k * 3 + offset) % 48]
+            turns.append((text, say(text, voices=voice, seed=300 + k)[0]))
+        for k, text in enumerate(sentences[20 + 8 * offset : 28 + 8 * offset]):
+            for name, history in (("alone", []), ("behind 40", turns)):
+                heard = listen(say(text, voices=voice, history=history, seed=400 + k)[1])
+                e, n = word_errors(text, heard)
+                sums = errors.setdefault(name, [0, 0])
+                sums[0], sums[1] = sums[0] + min(e, n), sums[1] + n
+    return {name: e / n for name, (e, n) in errors.items()}
+
+
+def measure_long(
+    say: Callable, stage: Stage, listen: Listener, sentences: list[str], clips, seeds: int = 4
+) -> dict:
+    """Speeches of about fifty words in one piece: shares of the words that are lost, and lost or wrong."""
+    voices = [(text, stage.codes_of(audio)) for _, text, audio in clips[0::2]]
+    errors = words = lost = 0
+    for number in range(4):
+        text, k = "", number * 9
+        while len(text.split()) < 46:
+            text, k = f"{text} {sentences[k]}".strip(), k + 1
+        for seed in range(seeds):
+            heard = listen(say(text, voices=[voices[number]], seed=600 + seed, limit=700)[1])
+            e, n = word_errors(text, heard)
+            errors, words, lost = errors + min(e, n), words + n, lost + words_lost(text, heard)
+    return dict(words=words, lost=lost / words, wer=errors / words)
+
+
+def measure_directed_voices(takes: list[Take], clips) -> float:
+    """Share of directed cloned takes that are nearer to their own speaker than to the others' mean."""
+    place, names = embedder(), [voice for voice, _, _ in clips[0::2]]
+    centre = {voice: place(audio) for voice, _, audio in clips[1::2]}
+    chosen = [t for t in takes if t.name in D.NAMES]
+    own, others = likeness(
+        [place(t.audio) for t in chosen], [names[t.line % len(names)] for t in chosen], centre
+    )
+    return float((own > others.mean(1)).mean())
 
 
 def measure_real(
@@ -394,6 +673,8 @@ def main() -> None:
         p.add_argument("--temperature", type=float, default=0.8),
         p.add_argument("--top-p", type=float, default=0.9),
     )
+    p.add_argument("--directed", type=int, default=0, help="lines for the directions, 0: none")
+    p.add_argument("--seeds", type=int, default=1, help="takes of every plain and every cloned line")
     p.add_argument("--real", type=Path, help="clips of living people")
     p.add_argument("--skip", default=""), p.add_argument("--publish", type=int, default=0)
     args = p.parse_args()
@@ -428,6 +709,23 @@ def main() -> None:
         note("voices", measure_voices(takes, [voice for voice, _, _ in owners], clips))
     if "described" not in args.skip:
         note("described", measure_described(say, sentences, args.out, args.described))
+    if args.directed:
+        takes = directed_takes(say, stage, sentences, clips, args.directed)
+        note("directed", directed_figures(takes, args.directed))
+        note("directed_words", directed_words(listen, takes))
+        note("directed_voices", measure_directed_voices(takes, clips))
+        note("stress", measure_stress(say, stage, listen, sentences, clips, args.directed))
+        note("sounds", measure_sounds(say, stage, listen, clips, args.directed))
+    if args.seeds > 1:
+        owned = [clips[2 * (i % (len(clips) // 2))] for i in range(len(sentences))]
+        cloned = [
+            (s, dict(voices=[(text, stage.codes_of(audio))]))
+            for s, (_, text, audio) in zip(sentences, owned, strict=True)
+        ]
+        note("plain_by_seeds", measure_seeds(say, listen, [(s, {}) for s in sentences], args.seeds))
+        note("clone_by_seeds", measure_seeds(say, listen, cloned, args.seeds))
+        note("memory", measure_memory(say, stage, listen, sentences, clips))
+        note("long", measure_long(say, stage, listen, sentences, clips))
     if args.real:
         note("real", measure_real(stage, say, listen, sentences, clips_of(args.real), args.out))
     if args.publish:

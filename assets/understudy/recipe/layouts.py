@@ -165,6 +165,11 @@ def rows(segments, encode: Encoder, first: int, books: int) -> np.ndarray:
     return np.concatenate(out)
 
 
+def directed(text: str, words: str) -> str:
+    """A line with what is asked for in brackets in front, as the app's prompt has it."""
+    return f"[{words}] {text}" if words else text
+
+
 def tagged(text: str) -> str:
     return "<|speaker:0|> " + text
 

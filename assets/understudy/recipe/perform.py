@@ -13,16 +13,21 @@ speech and every line is brought to the same loudness.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import time
 from pathlib import Path
 
+import directions as D
 import numpy as np
 import torch
-from teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher
+from teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Curves, Teacher
 
 TARGET_RMS = 0.07
+SHELF_HZ, SHELF_OCTAVES = 1000.0, 0.5  # where a tilt turns, and how fast
+SLOWEST, FASTEST = 0.5, 1.75  # pace of speaker and direction together: beyond, the teacher stumbles
+STRETCH_STEPS, BEND_STEPS, PUSH_STEPS = 50, 8, 16  # units of directed.npz: a factor of 1, a semitone, 1
 HEAD, TAIL = int(0.06 * SAMPLE_RATE), int(0.15 * SAMPLE_RATE)
 
 
@@ -39,6 +44,20 @@ class Plan:
         self.letter = np.load(folder / "align.npz")["letter"]  # byte of the text that each phoneme speaks
         meta = json.loads((folder / "sessions.json").read_text())
         self.sessions, self.voices = meta["sessions"], meta["voices"]
+        self.names = np.full((len(self.texts), 2), -1, np.int8)
+        self.strength = self.mark = np.zeros(len(self.texts), np.int8)
+        self.curves = None  # what is done to single phonemes: float32 [phonemes] each
+        if (folder / "directed.npz").exists():
+            z = np.load(folder / "directed.npz")
+            self.names, self.strength, self.mark = z["names"], z["strength"], z["mark"]
+            if styles:
+                self.curves = dict(
+                    fixed=z["fixed"].astype(np.float32),
+                    stretch=z["stretch"].astype(np.float32) / STRETCH_STEPS,
+                    bend=2.0 ** (z["bend"].astype(np.float32) / (12 * BEND_STEPS)),
+                    voice=z["voice"].astype(np.float32),
+                    push=z["push"].astype(np.float32) / PUSH_STEPS,
+                )
         if styles:
             tables = np.load(folder / "styles.npz")
             self.styles = {k: tables[k].astype(np.float32) for k in tables.files}
@@ -50,14 +69,27 @@ class Plan:
         mix = lambda m: sum(w * self.styles[f"{key}_{self.voices[key][int(v)]}"][row] for v, w in m.items())  # noqa: E731
         return np.concatenate([mix(s["timbre"])[:128], mix(s["prosody"])[128:]])
 
+    def asked(self, i: int) -> D.Asked:
+        """The directions of a line."""
+        return D.Asked(tuple(D.NAMES[n] for n in self.names[i] if n >= 0), int(self.strength[i]))
+
+    def pace(self, i: int) -> float:
+        """Speaker's and direction's."""
+        pace = self.sessions[self.session[i]]["speed"] * self.asked(i).manner().pace
+        return min(max(pace, SLOWEST), FASTEST)
+
     def seconds(self) -> np.ndarray:
-        """Rough length of every line, from its phonemes and its speaker's pace."""
-        pace = np.array([s["speed"] for s in self.sessions])[self.session]
-        return self.count / 13.0 / pace + 0.6
+        """Rough length of every line, from its phonemes and its pace."""
+        paces = np.array([self.pace(i) for i in range(len(self.texts))])
+        return self.count / 13.0 / paces + 0.6
+
+    @functools.cached_property
+    def estimate(self) -> np.ndarray:
+        return self.seconds()
 
     def batches(self, lines: np.ndarray, batch_seconds: float):
         """Lines of similar length together, short ones first."""
-        estimate = self.seconds()
+        estimate = self.estimate
         lines = lines[np.argsort(estimate[lines])]
         while len(lines):
             n = min(256, max(1, int(batch_seconds / estimate[lines[min(len(lines) - 1, 32)]])))
@@ -65,8 +97,16 @@ class Plan:
             lines = lines[n:]
 
 
-def trimmed(wave: torch.Tensor, valid: torch.Tensor):
-    """int16 wave at the target loudness, first and last sample of the speech (with its margins)."""
+def tilted(wave: torch.Tensor, tilt_db: torch.Tensor) -> torch.Tensor:
+    """wave [B, n] with what lies above 1 kHz lifted by tilt_db [B] against what lies below."""
+    spectrum = torch.fft.rfft(wave)
+    hz = torch.fft.rfftfreq(wave.shape[1], 1 / SAMPLE_RATE).to(wave.device).clamp(min=20.0)
+    side = torch.tanh(torch.log2(hz / SHELF_HZ) / SHELF_OCTAVES) / 2
+    return torch.fft.irfft(spectrum * 10 ** (tilt_db[:, None] * side / 20), n=wave.shape[1])
+
+
+def trimmed(wave: torch.Tensor, valid: torch.Tensor, level_db: torch.Tensor):
+    """int16 wave, level_db [B] above the target; first and last sample of the speech (with its margins)."""
     wave = wave[:, : wave.shape[1] // 240 * 240]
     inside = torch.arange(wave.shape[1], device=wave.device)[None] < valid[:, None]
     wave = torch.nan_to_num(wave) * inside
@@ -76,9 +116,37 @@ def trimmed(wave: torch.Tensor, valid: torch.Tensor):
     first = torch.where(loud, grid, power.shape[1]).amin(-1) * 240 - HEAD
     last = torch.where(loud, grid, 0).amax(-1) * 240 + 240 + TAIL
     rms = ((power * loud).sum(-1) / loud.sum(-1).clamp(min=1)).sqrt()
-    gain = torch.minimum(TARGET_RMS / rms.clamp(min=1e-4), 0.97 / wave.abs().amax(-1).clamp(min=1e-4))
+    target = TARGET_RMS * 10 ** (level_db / 20)
+    gain = torch.minimum(target / rms.clamp(min=1e-4), 0.97 / wave.abs().amax(-1).clamp(min=1e-4))
     pcm = (wave * gain[:, None] * 32767).round().clamp(-32768, 32767).to(torch.int16)
     return pcm, first.clamp(min=0), torch.minimum(last, valid)
+
+
+def curves(plan: Plan, batch, manners: list[D.Manner], width: int, on_device) -> Curves:
+    """What is done to the curves of a batch of lines."""
+    tables = dict(
+        fixed=np.zeros((len(batch), width), np.float32),
+        stretch=np.ones((len(batch), width), np.float32),
+        bend=np.ones((len(batch), width), np.float32),
+        voice=np.ones((len(batch), width), np.float32),
+        push=np.zeros((len(batch), width), np.float32),
+    )
+    for row, (i, manner) in enumerate(zip(batch, manners, strict=True)):
+        if plan.curves:
+            for name, table in tables.items():
+                table[row, 1 : 1 + plan.count[i]] = plan.curves[name][
+                    plan.start[i] : plan.start[i] + plan.count[i]
+                ]
+        tables["push"][row] += manner.energy
+        if manner.breath:
+            tables["voice"][row] = 0.0
+    speakers = [plan.sessions[plan.session[i]]["pitch"] for i in batch]
+    return Curves(
+        pitch=on_device([p * m.pitch for p, m in zip(speakers, manners, strict=True)]),
+        melody=on_device([m.melody for m in manners]),
+        tremble=on_device([m.tremble for m in manners]),
+        **{name: on_device(table) for name, table in tables.items()},
+    )
 
 
 def perform(
@@ -86,22 +154,25 @@ def perform(
 ) -> dict:
     """One file of speech (see above)."""
     pieces, rows, labels, spans = [], [], [], []
+    on_device = lambda a: torch.as_tensor(np.asarray(a, np.float32), device=device)  # noqa: E731
     for batch in plan.batches(lines, batch_seconds):
         width = int(plan.count[batch].max()) + 2
         tokens = np.zeros((len(batch), width), np.int64)
         for row, i in enumerate(batch):
             tokens[row, 1 : 1 + plan.count[i]] = plan.phones[plan.start[i] : plan.start[i] + plan.count[i]]
-        info = [plan.sessions[plan.session[i]] for i in batch]
-        on_device = lambda a: torch.as_tensor(np.asarray(a, np.float32), device=device)  # noqa: E731
+        manners = [plan.asked(i).manner() for i in batch]
         wave, valid = teacher(
             torch.from_numpy(tokens).to(device),
             torch.from_numpy(plan.count[batch].astype(np.int64) + 2).to(device),
             on_device(np.stack([plan.style(i) for i in batch])),
-            on_device([s["speed"] for s in info]),
+            on_device([plan.pace(i) for i in batch]),
             half=half,
-            pitch=on_device([s["pitch"] for s in info]),
+            how=curves(plan, batch, manners, width, on_device),
         )
-        pcm, first, last = trimmed(wave, valid)
+        tilt_db, level_db = (
+            on_device([getattr(m, name) for m in manners]) for name in ("tilt_db", "level_db")
+        )
+        pcm, first, last = trimmed(tilted(wave, tilt_db), valid, level_db)
         voiced = teacher.f0 > 50
         pitch = (teacher.f0 * voiced).sum(-1) / voiced.sum(-1).clamp(min=1)
         first, last, pitch = first.tolist(), last.tolist(), pitch.tolist()

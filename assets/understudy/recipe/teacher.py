@@ -10,9 +10,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import math
 import re
 import sys
 import types
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
@@ -21,6 +23,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 SAMPLE_RATE = 24000
 SAMPLES_PER_FRAME = 600
 SPACE = 16  # in the teacher's alphabet
+VOICED_HZ = 50.0  # the pitch curve lies below where there is no voice
+TREMOR_HZ = 5.5
+TREMOR_ENERGY = 6.0  # swing of the energy curve for each unit of the pitch's
+SMOOTHED = 7  # 80 Hz frames over which a step between two phonemes is spread
 CONFIG = dict(
     n_token=178,
     hidden_dim=512,
@@ -106,6 +112,59 @@ def _packed(lstm, x, lengths):
     return pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])[0]
 
 
+@dataclass
+class Curves:
+    """What to do with the curves of a batch; lines [B], tokens [B, T] as the tokens are, all float32.
+
+    ``stretch``: factor of a token's duration, ``fixed``: its 40 Hz frames where that is above 0; ``melody``:
+    factor of the pitch's range in the logarithm, around its own mean; ``pitch``, ``bend``: factors of the
+    pitch of a line, of a token; ``tremble``: share by which it swings; ``voice``: 0 takes the voice away;
+    ``push`` is added to the energy curve."""
+
+    pitch: torch.Tensor
+    melody: torch.Tensor
+    tremble: torch.Tensor
+    stretch: torch.Tensor
+    fixed: torch.Tensor
+    bend: torch.Tensor
+    voice: torch.Tensor
+    push: torch.Tensor
+
+    def with_space(self) -> Curves:
+        """For tokens with another one behind the first, to which nothing is done."""
+        plain = dict(stretch=1.0, fixed=0.0, bend=1.0, push=0.0)
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name, value in out.items():
+            if value.ndim == 2:
+                new = value[:, 1:2] if name == "voice" else torch.full_like(value[:, :1], plain[name])
+                out[name] = torch.cat((value[:, :1], new, value[:, 1:]), 1)
+        return Curves(**out)
+
+    def durations(self, frames: torch.Tensor) -> torch.Tensor:
+        return torch.where(self.fixed > 0, self.fixed, frames * self.stretch)
+
+    def bent(self, f0: torch.Tensor, energy: torch.Tensor, token: torch.Tensor):
+        """Both curves [B, 80 Hz frames] as directed; token [B, frames] says whose frame it is."""
+        of_token = lambda x: torch.gather(x, 1, token)  # noqa: E731
+        voiced = f0 > VOICED_HZ
+        height = f0.clamp(min=1.0).log()
+        mean = (height * voiced).sum(-1, keepdim=True) / voiced.sum(-1, keepdim=True).clamp(min=1)
+        time = torch.arange(f0.shape[1], device=f0.device) * (SAMPLES_PER_FRAME / 2 / SAMPLE_RATE)
+        swing = torch.sin(2 * math.pi * TREMOR_HZ * time)[None] * self.tremble[:, None]
+        sung = (
+            (mean + self.melody[:, None] * (height - mean)).exp() * (1 + swing) * smooth(of_token(self.bend))
+        )
+        f0 = torch.where(voiced, sung, f0) * self.pitch[:, None] * of_token(self.voice)
+        return f0, energy + smooth(of_token(self.push)) + TREMOR_ENERGY * swing
+
+
+def smooth(x: torch.Tensor) -> torch.Tensor:
+    """x [B, frames], its steps spread over a few frames."""
+    side = SMOOTHED // 2
+    padded = torch.nn.functional.pad(x[:, None], (side, side), mode="replicate")
+    return torch.nn.functional.avg_pool1d(padded, SMOOTHED, 1)[:, 0]
+
+
 class Teacher(torch.nn.Module):
     def __init__(self, weights: str, package_dir: str | None = None, compile_kernels: bool = False) -> None:
         super().__init__()
@@ -186,9 +245,9 @@ class Teacher(torch.nn.Module):
         style: torch.Tensor,
         speed: torch.Tensor,
         half: bool = False,
-        pitch: torch.Tensor | None = None,
+        how: Curves | None = None,
     ):
-        """tokens [B, T] (0-padded, 0 at both ends), style [B, 256], speed [B], pitch factor [B].
+        """tokens [B, T] (0-padded, 0 at both ends), style [B, 256], speed [B]; how: changes to the curves.
 
         Returns audio [B, samples] and the valid samples per item; ``self.f0``,
         ``self.spoken`` and ``self.duration`` [B, T] keep the pitch curve (80 Hz), the phoneme of each
@@ -201,6 +260,7 @@ class Teacher(torch.nn.Module):
         named = torch.cat((start, start, rest), 1)
         tokens = torch.cat((start, torch.full_like(start, SPACE), rest), 1)
         lengths = lengths + 1
+        how = how.with_space() if how else None
         timbre, prosody = style[:, :128], style[:, 128:]
         pad = torch.arange(tokens.shape[1], device=device)[None] >= lengths[:, None]
         with torch.autocast(device.type, dtype=torch.float16, enabled=half):
@@ -209,6 +269,7 @@ class Teacher(torch.nn.Module):
         d = self.predictor.text_encoder(d_en, prosody, lengths, pad)
         x = _packed(self.predictor.lstm, d, lengths)
         duration = torch.sigmoid(self.predictor.duration_proj(x)).sum(-1) / speed[:, None]
+        duration = how.durations(duration) if how else duration
         duration = duration.round().clamp(min=1).long().masked_fill(pad, 0)
         self.duration = torch.cat((duration[:, :1] + duration[:, 1:2], duration[:, 2:]), 1)
         frames = duration.sum(-1)
@@ -232,8 +293,8 @@ class Teacher(torch.nn.Module):
             for block in blocks:
                 y = block(y, prosody)
             curves.append(proj(y).squeeze(1) * mask2)
-        if pitch is not None:
-            curves[0] = curves[0] * pitch[:, None]
+        if how:
+            curves = [c * mask2 for c in how.bent(*curves, index.repeat_interleave(2, dim=-1))]
         self.f0 = curves[0]
         self.spoken = torch.gather(named, 1, index) * frame_mask[:, 0]
         with torch.autocast(device.type, dtype=torch.float16, enabled=half):

@@ -348,7 +348,7 @@ class Lesson:
 
 
 def keep(codec, ears, out: Path) -> None:
-    """A lease may end at any moment, and others may be reading: files appear whole."""
+    """A run may end at any moment, and others may be reading: files appear whole."""
     codec.save(out / "part")
     for name in ("codec.json", "codec.safetensors"):
         os.replace(out / "part" / name, out / name)

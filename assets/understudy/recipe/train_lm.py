@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import re
 import time
 from pathlib import Path
 
+import directions as D
 import layouts as P
 import numpy as np
 import torch
@@ -24,6 +26,11 @@ from muon import Muon
 from perform import Plan
 
 FRAME, SLOT = 1024, 600  # samples in a codec frame, in one of the teacher's 40 Hz frames
+SOUNDLESS = 0.15  # share of the lines that nothing was asked of which have a direction all the same
+MANY_LINES, SEAM_ROWS = (
+    20,
+    50,
+)  # a session of so many is also told as one long history; rows of a turn's words
 
 
 def found(folder: str) -> list[Path]:
@@ -72,19 +79,25 @@ class Lines:
         self.by_session: dict[int, list[int]] = {}
         for i, line in enumerate(self.line):
             self.by_session.setdefault(int(plan.session[line]), []).append(i)
+        self.plain = (plan.names[self.line, 0] < 0) & (plan.mark[self.line] == 0)
         self.pitch = self.pitches(heard)
 
     def pitches(self, heard: np.ndarray) -> list[str]:
         """low, mid or high for every line: the lowest and the highest quarter of its gender and accent.
 
-        ``heard`` [lines]: pitch in Hz of what the codec makes of the codes, 0 for no voice."""
+        ``heard`` [lines]: pitch in Hz of what the codec makes of the codes, 0 for no voice. A line that isn't
+        plain is as deep or high as its session's plain ones: who shouts has no high voice."""
         kind = np.array([s["gender"] + s["accent"] for s in self.plan.sessions])
         kind = kind[self.plan.session[self.line]]
+        usual = np.where(self.plain, heard, 0.0)
+        for own in self.by_session.values():
+            known = [usual[i] for i in own if usual[i] > 0]
+            usual[[i for i in own if not self.plain[i]]] = np.median(known) if known else 0.0
         out = np.full(len(heard), "mid", object)
         for k in np.unique(kind):
-            mine = (kind == k) & (heard > 0)
-            low, high = np.quantile(heard[mine], [0.25, 0.75]) if mine.any() else (0, 0)
-            out[mine & (heard < low)], out[mine & (heard > high)] = "low", "high"
+            mine = (kind == k) & (usual > 0)
+            low, high = np.quantile(usual[mine & self.plain], [0.25, 0.75]) if mine.any() else (0, 0)
+            out[mine & (usual < low)], out[mine & (usual > high)] = "low", "high"
         return out.tolist()
 
     def text(self, i: int) -> str:
@@ -96,33 +109,54 @@ class Lines:
     def get(self, i: int):
         return self.text(i), self.codes[self.part(i)]
 
+    def asked(self, i: int) -> D.Asked:
+        return self.plan.asked(self.line[i])
+
+    def words(self, rng: random.Random, i: int, held_out: bool = False) -> str:
+        """What was asked for in a line, in words; "" for nothing."""
+        asked = self.asked(i)
+        return D.phrase(rng, asked, held_out) if asked.names or rng.random() < SOUNDLESS else ""
+
+    def turn(self, rng: random.Random, i: int, held_out: bool = False):
+        """A line as the prompt has it, and its codes."""
+        text, codes = self.get(i)
+        return P.directed(text, self.words(rng, i, held_out)), codes
+
     def whisper(self, s: int) -> float:
         session = self.plan.sessions[s]
         names = self.plan.voices[session["gender"] + session["accent"]]
         return sum(w for v, w in session["timbre"].items() if names[int(v)] == "nicole")
 
 
-def example(rng: random.Random, lines: Lines, s: int, progress: float = 1.0):
+def example(
+    rng: random.Random, lines: Lines, s: int, progress: float = 1.0, held_out: bool = False, longest: int = 0
+):
     """One training example: segments ending with the codes and the end token, and the lines heard in it.
 
     It begins with short lines on their own, then long ones; voices, history and described
-    characters join after a third of the training."""
+    characters join after a third of the training. Voices are plain, all other lines as they were asked for,
+    in words that are ``held_out`` or not. A session of many lines is told as one long history half of the
+    time, if ``longest`` rows leave room for it."""
     own = lines.by_session[s]
     session = lines.plan.sessions[s]
     kind = rng.random()
     if progress < 0.33:
         kind *= 0.3
+    elif longest and len(own) >= MANY_LINES and rng.random() < 0.5:
+        return long_history(rng, lines, own, longest)
     picks = rng.sample(own, min(len(own), 5))
     if progress < 0.1:
         picks.sort(key=lambda i: lines.frames[i])
     target, rest = picks[0], picks[1:]
     voices, history, character, scene = [], [], None, None
+    plain = [i for i in rest if lines.plain[i]]
     if kind < 0.30:
         pass
     elif kind < 0.58:
-        voices = rest[: 1 if rng.random() < 0.75 else 2]
+        voices = plain[: 1 if rng.random() < 0.75 else 2]
     elif kind < 0.70:
-        voices, history = rest[:1], rest[1 : 1 + rng.choice([1, 1, 2])]
+        voices = plain[:1]
+        history = [i for i in rest if i not in voices][: rng.choice([1, 1, 2])]
     elif kind < 0.78:
         history = rest[: rng.choice([1, 2, 3])]
     else:
@@ -131,17 +165,37 @@ def example(rng: random.Random, lines: Lines, s: int, progress: float = 1.0):
         scene = rng.choice(P.PLACES) if rng.random() < 0.4 else None
         if rng.random() < 0.35:
             history = rest[: rng.choice([1, 1, 2])]
-    text, codes = lines.get(target)
-    segments = P.layout(
-        text, [lines.get(i) for i in voices], [lines.get(i) for i in history], character, scene
-    )
+    return assembled(rng, lines, target, voices, history, character, scene, held_out)
+
+
+def assembled(rng, lines: Lines, target: int, voices, history, character=None, scene=None, held_out=False):
+    """Segments and lines heard, as above, of lines by number."""
+    text, codes = lines.turn(rng, target, held_out)
+    turns = [lines.turn(rng, i, held_out) for i in history]
+    segments = P.layout(text, [lines.get(i) for i in voices], turns, character, scene)
     return [*segments, codes, P.END], [*voices, *history, target]
+
+
+def long_history(rng: random.Random, lines: Lines, own: list[int], longest: int):
+    """As many lines of one speaker as the rows allow, forty if they are short."""
+    room, picks = rng.uniform(0.15, 1.0) * longest, []
+    for i in sorted(own, key=lambda i: lines.frames[i] * rng.uniform(0.5, 2.0)):
+        room -= int(lines.frames[i]) + len(lines.text(i)) + SEAM_ROWS
+        if room < 0:
+            break
+        picks.append(i)
+    rng.shuffle(picks)
+    voices = [i for i in picks if lines.plain[i]][: rng.choice((0, 1))]
+    history = [i for i in picks if i not in voices]
+    if not history:
+        return assembled(rng, lines, rng.choice(own), [], [])
+    return assembled(rng, lines, history[-1], voices, history[:-1])
 
 
 def twins(rng: random.Random, lines: Lines, s: int):
     """A deep or high line as described, and under a false description (deep for high, now and then a man's
-    for a woman's): two examples as above, or None if all lines of the session are in between."""
-    own = [i for i in lines.by_session[s] if lines.pitch[i] != "mid"]
+    for a woman's): two examples as above, or None if all plain lines of the session are in between."""
+    own = [i for i in lines.by_session[s] if lines.pitch[i] != "mid" and lines.plain[i]]
     if not own:
         return None
     session, target = lines.plan.sessions[s], rng.choice(own)
@@ -166,6 +220,52 @@ def twins(rng: random.Random, lines: Lines, s: int):
     ]
 
 
+def direction_twins(rng: random.Random, lines: Lines, s: int, held_out: bool = False):
+    """A take under what was asked for, and under what was not: another direction or none, the other strength,
+    the stars around another word. Two examples as above, or None for a session without a fit."""
+    own = lines.by_session[s]
+    target = rng.choice(own)
+    text, codes = lines.get(target)
+    asked = lines.asked(target)
+    true = false = lines.words(rng, target, held_out)
+    other = moved_star(rng, text) if rng.random() < 0.6 else None
+    if other is None:
+        wrong = D.contrary(rng, asked)
+        false = D.phrase(rng, wrong, held_out) if wrong.names or rng.random() < 0.3 else ""
+    rest = [i for i in own if i != target]
+    plain = [i for i in rest if lines.plain[i]]
+    kind, session, voices, history, character = rng.random(), lines.plan.sessions[s], [], [], None
+    if kind < 0.35:
+        voices = plain[:1]
+    elif kind < 0.45:
+        history = rest[:1]
+    elif kind < 0.6:
+        described = P.describe(rng, session, lines.pitch[target], lines.whisper(s))
+        character = (rng.choice(P.ANY), described)
+    voices_said, history_said = (
+        [lines.get(i) for i in voices],
+        [lines.turn(rng, i, held_out) for i in history],
+    )
+    said = (P.directed(text, true), P.directed(other or text, false))
+    return [
+        ([*P.layout(each, voices_said, history_said, character), codes, P.END], [*voices, *history, target])
+        for each in said
+    ]
+
+
+def moved_star(rng: random.Random, text: str) -> str | None:
+    """The same text with its stars around another word; None for a text without."""
+    starred = re.search(r"\*([A-Za-z']+)\*", text)
+    if not starred:
+        return None
+    bare = text.replace("*", "")
+    words = [w for w in re.finditer(r"[A-Za-z']{2,}", bare) if w.start() != starred.start()]
+    if not words:
+        return None
+    a, b = rng.choice(words).span()
+    return f"{bare[:a]}*{bare[a:b]}*{bare[b:]}"
+
+
 def labels(segments, heard: list[int], lines: Lines, encode, total: int):
     """Per row: position of the letter being spoken and phoneme, -1 outside speech."""
     spots, phones = np.full(total, -1, np.int16), np.full(total, -1, np.int16)
@@ -188,7 +288,8 @@ def labels(segments, heard: list[int], lines: Lines, encode, total: int):
     return spots, phones
 
 
-WIDTHS = (128, 192, 256, 320, 384, 512, 704, 960)
+WIDTHS = (128, 192, 256, 320, 384, 512, 704, 960, 1344, 2048, 3072, 4608, 6144)
+TWIN_WIDTHS, EXAM_ROWS = 1344, 960  # of the longest twin, of the longest example of an exam
 
 
 class Builder:
@@ -203,17 +304,19 @@ class Builder:
             config["pad_token_id"],
         )
 
-    def one(self, rng, sessions, progress):
-        segments, heard = example(rng, self.lines, rng.choice(sessions), progress)
-        return segments, heard
+    def one(self, rng, sessions, progress, held_out=False, longest=WIDTHS[-1]):
+        return example(rng, self.lines, rng.choice(sessions), progress, held_out, longest)
 
     def item(self, segments, heard):
         rows = P.rows(segments, self.encode, self.first, self.books)
         return rows, *labels(segments, heard, self.lines, self.encode, len(rows))
 
-    def pair(self, rng, sessions):
-        """Rows of two examples, the same take truly and falsely described."""
-        while (found := twins(rng, self.lines, rng.choice(sessions))) is None:
+    def pair(self, rng, sessions, directed=False, held_out=False):
+        """Rows of two examples, the same take truly and falsely described, or directed."""
+        make = (lambda s: direction_twins(rng, self.lines, s, held_out)) if directed else None
+        while (
+            found := make(rng.choice(sessions)) if make else twins(rng, self.lines, rng.choice(sessions))
+        ) is None:
             pass
         true, (rows, spots, phones) = (self.item(*example) for example in found)
         return true, (rows, np.full_like(spots, -1), np.full_like(phones, -1))
@@ -252,9 +355,11 @@ class Builder:
 class Batches:
     """Batches of a few fixed shapes, about ``tokens`` rows each, made by forked workers: (arrays, twins).
 
-    ``pairs``: share of the batches that are twins, once described characters have joined."""
+    ``pairs``: share of the batches that are twins, once described characters have joined; ``directed``: share
+    of the twins whose directions differ, not their descriptions."""
 
-    def __init__(self, builder, tokens, sessions, workers, blur, pairs, progress) -> None:
+    def __init__(self, builder, tokens, sessions, workers, blur, pairs, directed, progress) -> None:
+        self.directed = directed
         self.builder, self.tokens, self.sessions, self.blur, self.pairs, self.progress = (
             builder,
             tokens,
@@ -280,12 +385,12 @@ class Batches:
             # a pair has two rows, so this many of the draws make the wanted share of the batches
             paired = self.progress.value >= 0.33 and rng.random() < self.pairs / (2 - self.pairs)
             if paired:
-                items = self.builder.pair(rng, self.sessions)
+                items = self.builder.pair(rng, self.sessions, directed=rng.random() < self.directed)
             else:
                 items = [self.builder.item(*self.builder.one(rng, self.sessions, self.progress.value))]
             longest = max(len(item[0]) for item in items)
             width = next((w for w in WIDTHS if w >= longest), None)
-            if width is None:
+            if width is None or (paired and width > TWIN_WIDTHS):
                 continue
             group = waiting[width, paired]
             group.append(items)
@@ -300,11 +405,11 @@ class Batches:
             worker.terminate()
 
 
-def told_exam(builder, sessions, tokens: int):
-    """Twins from sessions never trained on."""
+def told_exam(builder, sessions, tokens: int, directed: bool):
+    """Twins from sessions never trained on, in words never trained on."""
     rng, pairs = random.Random(7), []
     while sum(len(true[0]) for true, _ in pairs) < tokens:
-        pairs.append(builder.pair(rng, sessions))
+        pairs.append(builder.pair(rng, sessions, directed, held_out=True))
     items = [item for side in zip(*pairs, strict=True) for item in side]
     return builder.batch(items, max(len(i[0]) for i in items), np.random.default_rng(7), share=1.0)
 
@@ -317,13 +422,13 @@ def exam(builder, sessions, count: int, tokens: int):
         right, wrong = [], []
         progress = 0.2 if n % 2 == 0 else 1.0  # half of them single lines
         while sum(len(r[0]) for r in right) < tokens:
-            segments, heard = builder.one(rng, sessions, progress)
+            segments, heard = builder.one(rng, sessions, progress, held_out=True, longest=0)
             other = builder.lines.text(rng.choice(builder.lines.by_session[rng.choice(sessions)]))
             mine = builder.lines.text(heard[-1])
             at = max(i for i, s in enumerate(segments) if isinstance(s, str) and s.endswith(mine))
             a = builder.item(segments, heard)
             b = builder.item([*segments[:at], segments[at][: -len(mine)] + other, *segments[at + 1 :]], heard)
-            if max(len(a[0]), len(b[0])) <= WIDTHS[-1]:
+            if max(len(a[0]), len(b[0])) <= EXAM_ROWS:
                 right.append(a), wrong.append(b)
         pairs.append(
             [
@@ -391,10 +496,11 @@ class Trainer:
                 main=a["main"], codes=a["codes"].mean(), wrong=b["main"], phone=a["phone_right"], hit=a["hit"]
             ).items():
                 total.setdefault(k, []).append(float(x))
-        v = self.losses(*self.on_device(*told), twins=True)
-        self.model.train()
         out = {k: float(np.mean(v)) for k, v in total.items()}
-        out |= {k: float(v[k]) for k in ("told", "told_right")}
+        for name, batch in told.items():
+            v = self.losses(*self.on_device(*batch), twins=True)
+            out |= {name: float(v["told"]), name + "_right": float(v["told_right"])}
+        self.model.train()
         return out | {"gap": out["wrong"] - out["main"]}
 
     def __call__(self, batch, twins=False):
@@ -460,6 +566,7 @@ def parse():
     add("--guide", type=float, default=1.0), add("--phone", type=float, default=0.5)
     add("--told", type=float, default=0.3, help="weight of telling a true description from a false one")
     add("--pairs", type=float, default=0.2, help="share of batches that do so")
+    add("--directed", type=float, default=0.7, help="share of these in which the directions differ")
     add(
         "--give-up",
         type=float,
@@ -515,9 +622,17 @@ def main() -> None:
     builder, aside, sessions, unique = load()
     pairs, told = (
         exam(builder, aside, args.exams, args.exam_tokens),
-        told_exam(builder, aside, args.exams * args.exam_tokens),
+        {
+            name: told_exam(builder, aside, args.exams * args.exam_tokens, name == "directed")
+            for name in ("told", "directed")
+        },
     )
-    batches = Batches(builder, args.tokens, sessions, args.workers, args.blur, args.pairs, position)
+
+    def supply():
+        how = (args.blur, args.pairs, args.directed, position)
+        return Batches(builder, args.tokens, sessions, args.workers, *how)
+
+    batches = supply()
     model = Understudy.load(args.resume) if args.resume else Understudy(config)
     model = model.to(args.device).train()
     listener = torch.nn.Linear(config["text_config"]["hidden_size"], 2 * 178).to(args.device)
@@ -550,16 +665,19 @@ def main() -> None:
     def check(note=""):
         nonlocal best
         m = trainer.measure(pairs, told)
-        score = m["main"] + 0.2 * m["codes"] + 0.2 * m["told"]
+        score = m["main"] + 0.2 * m["codes"] + 0.2 * m["told"] + 0.2 * m["directed"]
         better, best = score < best, min(score, best)
         trainer.guide.fill_(args.guide * min(1.0, max(0.1, 1.5 - m["gap"])))  # fade once it reads by itself
         log(
             f"EXAM {step} {time.time() - started:.0f}s right {m['main']:.3f} wrong {m['wrong']:.3f} "
             f"gap {m['gap']:.3f} codes {m['codes']:.3f} phone {m['phone']:.3f} hit {m['hit']:.3f} "
             f"told {m['told']:.3f} ({m['told_right']:.2f} right) "
+            f"directed {m['directed']:.3f} ({m['directed_right']:.2f} right) "
             f"passes {rows_seen / unique:.1f}{' saved' if better else ''}{note}"
         )
-        if better:
+        if (
+            better or note
+        ):  # at the end in any case: an exam of few pairs wavers more than the last steps gain
             model.save(out)
             torch.save(listener.state_dict(), out / "listener.pt")
         return m
@@ -619,9 +737,7 @@ def main() -> None:
                 batches.stop()
                 files = now
                 builder, aside, sessions, unique = load()
-                batches = Batches(
-                    builder, args.tokens, sessions, args.workers, args.blur, args.pairs, position
-                )
+                batches = supply()
                 log(f"further lines joined at {elapsed:.0f} s")
     batches.stop()
     check(" at the end")

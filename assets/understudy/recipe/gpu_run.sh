@@ -1,18 +1,18 @@
 #!/bin/sh
-# Work of one lease of a GPU machine; start it in the background (setsid) and look in with short calls:
+# The work of one GPU run; start it in the background (setsid) and look in with short calls:
 #
-#   sh lease.sh KEEP first   from nothing: the teacher performs, the codec learns, then the language model;
+#   sh gpu_run.sh KEEP first   from nothing: the teacher performs, the codec learns, then the language model;
 #                            the codec has the first GPU, everything else the last. With --resume KEEP/resume in
 #                            CODEC_OPTIONS and LM_OPTIONS both begin with what is there
-#   sh lease.sh KEEP on      from KEEP/resume: the teacher performs lines that KEEP/known lacks, the language
-#                            model goes on on the last GPU; the teacher has the first
-#   sh lease.sh KEEP tune    from KEEP/resume: the decoder goes on on the first GPU, as soon as the teacher has
+#   sh gpu_run.sh KEEP on      from KEEP/resume: the teacher performs lines that KEEP/known lacks, the language
+#                            model goes on on the last GPU; teacher and encoder have the first
+#   sh gpu_run.sh KEEP tune    from KEEP/resume: the decoder goes on on the first GPU, as soon as the teacher has
 #                            performed its first file
-#   sh lease.sh KEEP both    `on` and `tune` at once; the language model ends after LM_SECONDS
-#   sh lease.sh KEEP look    a few lines about what is running
+#   sh gpu_run.sh KEEP both    `on` and `tune` at once; the language model ends after LM_SECONDS
+#   sh gpu_run.sh KEEP look    a few lines about what is running
 #
 # KEEP holds plan/, kokoro/ and teacher.safetensors; to go on also resume/ (the checkpoint, ears.pt, listener.pt)
-# and, for the language model, known/: codes of earlier leases, whose lines*.npz must be there at the start (the
+# and, for the language model, known/: codes of earlier runs, whose lines*.npz must be there at the start (the
 # codes may follow).  SECONDS_LEFT is the time until everything should have ended.  Results land in KEEP/out.
 KEEP=$1
 HERE=$(dirname "$0")
@@ -23,6 +23,7 @@ END=$((START + ${SECONDS_LEFT:-1450}))
 LM_END=$((START + ${LM_SECONDS:-${SECONDS_LEFT:-1450}}))
 LAST=$(($(nvidia-smi -L | wc -l) - 1))
 TEACHER=$LAST # the GPU that performs
+ENCODER=$LAST
 export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=4
 
 left() { echo $((${1:-$END} - $(date +%s))); }
@@ -31,7 +32,7 @@ perform() { # the teacher may come later: until then the codec captures its grap
   while [ ! -f $KEEP/teacher.safetensors ]; do sleep 0.5; done
   on $TEACHER perform $HERE/perform.py --plan $KEEP/plan --teacher $KEEP/teacher.safetensors --kokoro $KEEP --out $SPEECH "$@"
 }
-encode() { on $LAST encode $HERE/encode.py --speech $SPEECH --out $KEEP/codes "$@"; }
+encode() { on $ENCODER encode $HERE/encode.py --speech $SPEECH --out $KEEP/codes "$@"; }
 learn() { # files of codes to wait for, further options
   while [ $(ls $KEEP/codes/lines*.npz 2>/dev/null | wc -l) -lt $1 ]; do sleep 0.5; done
   shift
@@ -56,7 +57,7 @@ first)
 on | tune | both)
   mkdir -p $KEEP/out $KEEP/known
   touch $KEEP/resume/codes_final
-  [ $2 = on ] && TEACHER=0
+  [ $2 = on ] && TEACHER=0 ENCODER=0
   perform --seconds ${GEN:-400} --hours ${HOURS:-26} --skip $KEEP/known &
   [ $2 = on ] || tune &
   [ $2 = tune ] && wait && exit
