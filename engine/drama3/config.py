@@ -127,7 +127,8 @@ class Drama3Config:
     """A whole checkpoint. The semantic band is the ids of the first codebook: id = start + code.
 
     `performs_cues` is ours: false says that the model would read `[sighs]` or a direction out;
-    `performs_cues_alone`, as the former unless given: false says that it needs words beside them.
+    `performs_cues_alone`, as the former unless given: false says that it needs words beside them. `sounds`,
+    if given, are the only cues that it performs behind a line's first word ("laughs", "sighs").
     """
 
     text: TextConfig
@@ -138,6 +139,7 @@ class Drama3Config:
     eos_token_id: int
     performs_cues: bool = True
     performs_cues_alone: bool = True
+    sounds: tuple[str, ...] | None = None
 
     @classmethod
     def from_folder(cls, folder: Path) -> Drama3Config:
@@ -170,7 +172,15 @@ class Drama3Config:
         start, end, eos = _candidates(top, text.vocab_size, tower.vocab_size)
         cues = top.truth("performs_cues", default=True)
         alone = top.truth("performs_cues_alone", default=cues)
-        return cls(text, tower, _quantization(top), start, end, eos, cues, alone)
+        sounds = data.get("sounds")
+        if not (
+            sounds is None or (isinstance(sounds, list) and all(isinstance(each, str) for each in sounds))
+        ):
+            raise ConfigError(
+                f"sounds is {reprlib.repr(sounds)}; it must be a list of cues in small letters."
+            )
+        known = None if sounds is None else tuple(sounds)
+        return cls(text, tower, _quantization(top), start, end, eos, cues, alone, known)
 
     @property
     def candidate_ids(self) -> list[int]:

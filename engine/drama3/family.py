@@ -138,7 +138,14 @@ class Drama3Family:
             words.check_line(turn.text, self.specials, f"History turn {number}")
 
     def performed(self, text: str) -> str:
-        return text if self.config.performs_cues else words.without_cues(text)
+        if not self.config.performs_cues:
+            return words.without_cues(text)
+        if self.config.sounds is None:
+            return text
+        first = next(iter(words.cues(text)), "")
+        front = text.find(first) + len(first) if words.strip(text).startswith(first) else 0
+        rest = words.without_cues(text[front:], self.config.sounds)
+        return text[:front] + (" " if front and rest and rest[0] != " " else "") + rest
 
     def directed(self, text: str, direction: str) -> str:
         return directed(text, direction)
