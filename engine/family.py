@@ -23,7 +23,7 @@ class Capabilities:
 
     `characters` are all that it reads, "" where it reads everything: others are folded to them before they
     reach it (`engine/reading.py`). `reads_descriptions`: a description goes into the prompt, and doesn't only
-    choose a voice.
+    choose a voice. `sounds`: the only cues that it performs behind a line's first word, None for any.
     """
 
     clone: bool
@@ -34,6 +34,7 @@ class Capabilities:
     languages: tuple[str, ...]
     characters: str = ""
     reads_descriptions: bool = True
+    sounds: tuple[str, ...] | None = None
 
     @property
     def reads_digits(self) -> bool:

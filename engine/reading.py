@@ -41,6 +41,7 @@ def wording(text: str, able: Capabilities, numbers: bool | None = None) -> Wordi
         numbers=writes_numbers(able, numbers),
         language=(able.languages or ("en",))[0],
         cues=able.direct,
+        sounds=able.sounds,
         characters=able.characters,
     )
 

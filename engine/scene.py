@@ -65,6 +65,7 @@ class Reading:
             glossary=self.glossary,
             language=self.language,
             cues=able.direct,
+            sounds=able.sounds,
             characters=able.characters,
         )
 

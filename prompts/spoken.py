@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from prompts import text as words
 from prompts.changes import Change, Trail, Wording, changed
@@ -66,18 +66,21 @@ def spoken(
     glossary: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     language: str = "en",
     cues: bool = True,
+    sounds: tuple[str, ...] | None = None,
     characters: str | None = None,
 ) -> Wording:
     """What is spoken of `text`, all changes placed in `text`. Raises PromptError for a faulty glossary.
 
-    `cues`: whether the model performs them. `characters` are those that it reads, "" for all; without them
-    nothing is folded.
+    `cues`: whether the model performs them; `sounds`, if given, are the only ones that it performs behind the
+    first word. `characters` are those that it reads, "" for all; without them nothing is folded.
     """
     trail, changes, note = Trail(text), [], ""
     steps = [_clean] if clean else []
     steps.append(lambda now: respell(now, dict(glossary)))
     if not cues:
         steps.append(cut_cues)
+    elif sounds is not None:
+        steps.append(lambda now: cut_cues(now, sounds, direction=True))
     steps += _reading(numbers, language, characters)
     for step in steps:
         done = step(text)
@@ -108,11 +111,15 @@ def _read_outside_cues(text: str, language: str) -> Wording:
     return Wording(changed(text, changes), changes, read.note)
 
 
-def cut_cues(text: str) -> Wording:
-    """`text` without its cues in square brackets, and without the space that would be left doubled."""
+def cut_cues(text: str, keep: Container[str] = (), direction: bool = False) -> Wording:
+    """`text` without its cues in square brackets but those that `keep` names, in small letters, and, with
+    `direction`, the one in front; and without the space that would be left doubled."""
     gone = bytearray(len(text))
     for found in _SPACED_CUE.finditer(text):
-        gone[found.start() : found.end()] = b"\1" * len(found[0])
+        inner = words.strip(words.strip(found[0])[1:-1]).casefold()
+        in_front = direction and not words.strip(text[: found.start()])
+        if inner not in keep and not in_front:
+            gone[found.start() : found.end()] = b"\1" * len(found[0])
     return _without(text, gone, "cues")
 
 

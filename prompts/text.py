@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
 
 # Unicode White_Space. Python's bare strip() also takes U+001C-001F, which the checkpoint's own rules keep.
@@ -98,11 +98,13 @@ def cues(text: str) -> list[str]:
     return CUE.findall(text)
 
 
-def without_cues(text: str) -> str:
-    """`text` without cues in square brackets, for a model that would read them out."""
-    if not CUE.search(text):
+def without_cues(text: str, keep: Container[str] = ()) -> str:
+    """`text` without cues in square brackets, for a model that would read them out; it may know the sounds
+    that are named in `keep`, in small letters."""
+    gone = [cue for cue in cues(text) if strip(cue[1:-1]).casefold() not in keep]
+    if not gone:
         return text
-    left = " ".join(CUE.sub(" ", text).split())
+    left = " ".join(CUE.sub(lambda found: " " if found[0] in gone else found[0], text).split())
     return re.sub(r" (?=[.,;:!?…])", "", left)
 
 

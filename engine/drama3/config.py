@@ -126,8 +126,9 @@ class QuantizationConfig:
 class Drama3Config:
     """A whole checkpoint. The semantic band is the ids of the first codebook: id = start + code.
 
-    The last six are ours. `performs_cues`: false says that it would read `[sighs]` or a direction out;
-    `performs_cues_alone`, as the former unless given: false says that it needs words beside them.
+    The last seven are ours. `performs_cues`: false says that it would read `[sighs]` or a direction out;
+    `performs_cues_alone`, as the former unless given: false says that it needs words beside them. `sounds`,
+    if given, are the only cues that it performs behind a line's first word ("laughs", "sighs").
     `characters` are all that it learnt to read, "" for everything; `languages` are codes, none for all.
     `history_rows` are the rows of earlier lines, and `longest_piece_s` the seconds of one piece of a line, up
     to which it was found to keep words and voice.
@@ -141,6 +142,7 @@ class Drama3Config:
     eos_token_id: int
     performs_cues: bool = True
     performs_cues_alone: bool = True
+    sounds: tuple[str, ...] | None = None
     characters: str = ""
     languages: tuple[str, ...] = ()
     history_rows: int = 4096
@@ -177,10 +179,11 @@ class Drama3Config:
         start, end, eos = _candidates(top, text.vocab_size, tower.vocab_size)
         cues = top.truth("performs_cues", default=True)
         alone = top.truth("performs_cues_alone", default=cues)
-        reads = _characters(top), _languages(top)
+        performs = cues, alone, _words(top, "sounds", None)
+        reads = _characters(top), _words(top, "languages", ())
         rows = top.integer("history_rows", 0, default=cls.history_rows)
         longest = top.number("longest_piece_s", default=cls.longest_piece_s)
-        return cls(text, tower, _quantization(top), start, end, eos, cues, alone, *reads, rows, longest)
+        return cls(text, tower, _quantization(top), start, end, eos, *performs, *reads, rows, longest)
 
     @property
     def candidate_ids(self) -> list[int]:
@@ -395,11 +398,13 @@ def _characters(top: Section) -> str:
     return characters
 
 
-def _languages(top: Section) -> tuple[str, ...]:
-    languages = top.get("languages", [])
-    if not isinstance(languages, list) or not all(isinstance(each, str) for each in languages):
-        raise top.fail("languages", 'a list of codes such as "en", or absent')
-    return tuple(languages)
+def _words(top: Section, key: str, default: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    words = top.get(key, None)
+    if words is None:
+        return default
+    if not isinstance(words, list) or not all(isinstance(each, str) for each in words):
+        raise top.fail(key, "a list of words in small letters, or absent")
+    return tuple(words)
 
 
 def _quantization(top: Section) -> QuantizationConfig | None:

@@ -71,6 +71,7 @@ class Drama3Family:
             seeds=True,
             languages=config.languages,
             characters=config.characters,
+            sounds=config.sounds,
         )
         self.host = host_weights(model, codec)
         self.sample_rate, self.hop = codec.sample_rate, codec.hop
@@ -148,7 +149,14 @@ class Drama3Family:
             words.check_line(turn.text, self.specials, f"History turn {number}")
 
     def performed(self, text: str) -> str:
-        return text if self.config.performs_cues else words.without_cues(text)
+        if not self.config.performs_cues:
+            return words.without_cues(text)
+        if self.config.sounds is None:
+            return text
+        first = next(iter(words.cues(text)), "")
+        front = text.find(first) + len(first) if words.strip(text).startswith(first) else 0
+        rest = words.without_cues(text[front:], self.config.sounds)
+        return text[:front] + (" " if front and rest and rest[0] != " " else "") + rest
 
     def directed(self, text: str, direction: str) -> str:
         return directed(text, direction)

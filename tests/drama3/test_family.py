@@ -263,6 +263,24 @@ class TestCues:
         with pytest.raises(PromptError, match=r"can't perform a cue alone, such as \[sighs\]; add words"):
             family.check("[sighs]", Character(), ())
 
+    @pytest.mark.parametrize(
+        ("line", "performed"),
+        [
+            ("[softly] I know.", "[softly] I know."),
+            ("[softly] I know [sighs]. Go.", "[softly] I know [sighs]. Go."),
+            ("I know [Sighs]. [angry] Go.", "I know [Sighs]. Go."),
+            ("[softly] I know. [angry] Go [winks].", "[softly] I know. Go."),
+            ("I know.", "I know."),
+        ],
+    )
+    def test_behind_the_first_word_a_family_may_know_sounds_only(self, folder, line, performed):
+        edit(folder / "config.json", sounds=["sighs"])
+        assert load(folder).performed(line) == performed
+
+    def test_sounds_are_a_list_of_words(self, folder):
+        edit(folder / "config.json", sounds="sighs")
+        assert "sounds is 'sighs'; it must be a list" in refusal(folder)
+
     def test_the_key_is_true_or_false(self, folder):
         edit(folder / "config.json", performs_cues="no")
         assert "performs_cues is 'no'; it must be true or false" in refusal(folder)

@@ -339,3 +339,22 @@ def test_a_glossary_comes_as_a_mapping_or_as_pairs():
 )
 def test_long_rows_of_signs_come_back(hostile):
     spoken(hostile * (20_000 // len(hostile)), numbers=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[softly] I know.", "[softly] I know."),
+        ("[softly] I know [sighs]. Go.", "[softly] I know [sighs]. Go."),
+        ("I know [ Sighs ]. [angry] Go.", "I know [ Sighs ]. Go."),
+        ("  [softly] I know. [angry] Go [winks].", "  [softly] I know. Go."),
+        ("I know.", "I know."),
+    ],
+)
+def test_behind_the_first_word_only_the_sounds_that_a_model_knows_are_kept(line, said):
+    assert spoken(line, clean=False, sounds=("sighs",)).text == said
+
+
+def test_a_cue_that_is_not_performed_is_told():
+    (change,) = spoken("Go [winks] now.", clean=False, sounds=()).changes
+    assert (change.step, change.was.strip()) == ("cues", "[winks]")
