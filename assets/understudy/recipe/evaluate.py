@@ -466,18 +466,21 @@ def measure_soundless(grid: dict[str, list]) -> dict:
 
 
 def directed_words(listen: Listener, takes: list[Take]) -> dict:
-    """Word errors by direction, and takes in which a word of the direction is heard that the line hasn't."""
+    """Word errors by direction, a laugh's "ha ha" left out where one was asked for, and takes in which a word
+    of the direction is heard that the line hasn't."""
     errors: dict[str, list[int]] = {}
     spoken = []
     for take in takes:
         heard = listen(take.audio)
+        if any(D.DIRECTIONS[name].laughs for name in take.name.split(" + ") if name in D.DIRECTIONS):
+            heard = " ".join(w for w in normal(heard).split() if w not in INTERJECTIONS)
         e, n = word_errors(take.text, heard)
         sums = errors.setdefault(take.name, [0, 0])
         sums[0], sums[1] = sums[0] + min(e, n), sums[1] + n
         asked = {w for w in normal(take.words).split() if len(w) > 3} - set(normal(take.text).split())
         if asked & set(normal(heard).split()):
             spoken.append(f"[{take.words}] {take.text} -> {heard}")
-    directed_sums = [sums for name, sums in errors.items() if not name.startswith("plain")]
+    directed_sums = [s for name, s in errors.items() if not name.startswith(("plain", "soundless"))]
     return dict(
         wer={name: e / n for name, (e, n) in errors.items()},
         wer_directed=sum(e for e, _ in directed_sums) / max(1, sum(n for _, n in directed_sums)),
