@@ -33,6 +33,7 @@ DRIVER = Path("/proc/driver/nvidia")
 GB = 1e9
 # Gigabytes to fetch, and free while pip unpacks and keeps what it fetched; with torch 2.11 on Debian 13.
 CPU_TORCH, CUDA_TORCH, REST = (0.2, 1.2), (2.7, 10.0), (0.3, 2.0)
+SCRATCH = "tableread-pip-"
 TICK_S = 10  # between two lines where nobody looks at a terminal
 
 
@@ -132,7 +133,9 @@ def installed(name: str) -> str | None:
 
 def forget_halves(folders: list[str] | None = None) -> None:
     """Remove what an interrupted pip left, so that it is installed anew: pip writes a package's RECORD last,
-    and calls a package ~... while it takes it away."""
+    and calls a package ~... while it takes it away. What it had fetched may be gigabytes."""
+    for scratch in PREFIX.glob(f"{SCRATCH}*"):
+        shutil.rmtree(scratch, ignore_errors=True)
     for folder in map(Path, folders or site.getsitepackages()):
         for half in folder.glob("*.dist-info"):
             if not (half / "RECORD").exists():
@@ -190,7 +193,7 @@ def pip_install(arguments: list[str]) -> float:
     Raises InstallError, with a sentence for a full disk and for no network, and else with what pip said.
     """
     # pip unpacks where temporary files go, which on many systems is memory.
-    with tempfile.TemporaryDirectory(dir=PREFIX, prefix="tableread-pip-") as scratch:
+    with tempfile.TemporaryDirectory(dir=PREFIX, prefix=SCRATCH) as scratch:
         command = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
         command += ["--progress-bar", "raw" if knows_raw_progress() else "off"]
         command += [] if cache_can_be_written() else ["--no-cache-dir"]

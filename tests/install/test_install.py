@@ -42,7 +42,9 @@ def test_a_container_that_sees_a_card_without_programs_has_a_gpu(tmp_path, monke
     assert install.has_gpu()
 
 
-def test_what_an_interrupted_pip_left_is_forgotten_and_the_rest_stays(tmp_path):
+def test_what_an_interrupted_pip_left_is_forgotten_and_the_rest_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(install, "PREFIX", tmp_path)
+    (tmp_path / "tableread-pip-x1" / "unpacked").mkdir(parents=True)
     for name in ("whole-1.0.dist-info", "half-1.0.dist-info", "~umpy"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "METADATA").write_text("Name: some")
