@@ -9,19 +9,8 @@ from prompts.copyist import LINES
 from prompts.page import page_marks
 from prompts.parts import find_part, only
 from prompts.rows import Source, brackets
-from prompts.script import NARRATOR, Beat, parse
-
-
-def said(source):
-    """The lines of `source` as (speaker, direction, text), beats as their seconds."""
-    return [
-        entry.seconds if isinstance(entry, Beat) else (entry.speaker, entry.direction, entry.text)
-        for entry in parse(source).entries
-    ]
-
-
-def texts(source):
-    return [(line.speaker, line.text) for line in parse(source).lines]
+from prompts.script import NARRATOR, parse
+from tests.prompts.readings import said, texts
 
 
 def told(source):

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from prompts.script import NARRATOR, Beat, parse
+from prompts.script import NARRATOR, parse
 from prompts.text import WHITE_SPACE
+from tests.prompts.readings import said, texts
 
 SCENES = Path(__file__).parents[2] / "assets/scenes"
 VOICES = Path(__file__).parents[2] / "assets/voices/voices.json"
@@ -32,18 +33,6 @@ scripts = st.lists(
 anything = st.text(st.characters(), max_size=60) | st.text(
     "MAa1:：()[]/*^@~!.#=>-_\n\r \xa0\u2028\ud83d🏃", max_size=60
 )
-
-
-def said(source):
-    """The lines of `source` as (speaker, direction, text), beats as their seconds."""
-    return [
-        entry.seconds if isinstance(entry, Beat) else (entry.speaker, entry.direction, entry.text)
-        for entry in parse(source).entries
-    ]
-
-
-def texts(source):
-    return [(line.speaker, line.text) for line in parse(source).lines]
 
 
 def shown(source, kind):

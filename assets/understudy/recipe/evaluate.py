@@ -23,7 +23,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,32 +58,22 @@ class Listener:
         self.model = WhisperModel(folder, device="cpu", compute_type="int8", cpu_threads=2)
 
     def __call__(self, audio: np.ndarray) -> str:
+        segments = self._segments(audio, without_timestamps=True)
+        return " ".join(s.text for s in segments)
+
+    def _segments(self, audio: np.ndarray, **timestamps: bool) -> Iterable:
+        """What Whisper hears in samples at 24 kHz, greedily."""
         import librosa
 
         audio = librosa.resample(audio.astype(np.float32), orig_sr=24000, target_sr=16000)
         segments, _ = self.model.transcribe(
-            audio,
-            language="en",
-            beam_size=1,
-            condition_on_previous_text=False,
-            without_timestamps=True,
-            temperature=0.0,
+            audio, language="en", beam_size=1, condition_on_previous_text=False, temperature=0.0, **timestamps
         )
-        return " ".join(s.text for s in segments)
+        return segments
 
     def words(self, audio: np.ndarray) -> list[tuple[float, float, str]]:
         """Start and end in seconds of every word that is heard."""
-        import librosa
-
-        audio = librosa.resample(audio.astype(np.float32), orig_sr=24000, target_sr=16000)
-        segments, _ = self.model.transcribe(
-            audio,
-            language="en",
-            beam_size=1,
-            condition_on_previous_text=False,
-            word_timestamps=True,
-            temperature=0.0,
-        )
+        segments = self._segments(audio, word_timestamps=True)
         return [(w.start, w.end, w.word) for s in segments for w in s.words]
 
 
