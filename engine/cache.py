@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -12,11 +13,13 @@ V = TypeVar("V")
 class BoundedCache(Generic[V]):
     """Values by key, at most `max_bytes` of them, the latest used kept. Safe to share between threads.
 
-    Values are shared, not copied: what is put in must not be written any more.
+    Values are shared, not copied: what is put in must not be written any more. `evicted` is called with the
+    key and value of what makes room (not of what is forgotten), under the lock.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, evicted: Callable[[str, V], None] | None = None) -> None:
         self._max_bytes = max_bytes
+        self._evicted = evicted
         self._num_bytes = 0
         self._values: OrderedDict[str, tuple[V, int]] = OrderedDict()
         self._lock = threading.Lock()
@@ -43,7 +46,10 @@ class BoundedCache(Generic[V]):
             self._values[key] = value, num_bytes
             self._num_bytes += num_bytes
             while self._num_bytes > self._max_bytes:
-                self._drop(next(iter(self._values)))
+                oldest, (leaving, _) = next(iter(self._values.items()))
+                self._drop(oldest)
+                if self._evicted:
+                    self._evicted(oldest, leaving)
             return True
 
     def forget(self, key: str) -> bool:

@@ -99,14 +99,17 @@ def speak_frames(family: FrameFamily, piece: Piece) -> Speech:
     for later in piece.later:
         fit_history(family, later)
     piece.clock.add("prompt", time.perf_counter() - started)
-    with (
-        closing(family.open(piece, len(fitted.prompt.rows) + piece.max_frames)) as state,
-        closing(family.vocoder()) as vocoder,
-    ):
-        yield from _prefill(family.prefixes, state, fitted.prompt, piece)
-        end = yield from _decode(state, vocoder, piece, family.lookahead)
-    if fitted.ahead and end.reason != "deadline":
-        yield from _read_ahead(family, fitted.ahead, piece)
+    try:
+        with (
+            closing(family.open(piece, len(fitted.prompt.rows) + piece.max_frames)) as state,
+            closing(family.vocoder()) as vocoder,
+        ):
+            yield from _prefill(family.prefixes, state, fitted.prompt, piece)
+            end = yield from _decode(state, vocoder, piece, family.lookahead)
+        if fitted.ahead and end.reason != "deadline":
+            yield from _read_ahead(family, fitted.ahead, piece)
+    finally:
+        family.prefixes.settle()
     # Later pieces let go of more, for the sake of the line's own words.
     told = fitted.gone and piece.index == 0
     return dataclasses.replace(end, flags=(f"history_dropped({len(fitted.gone)})",) if told else ())

@@ -55,3 +55,15 @@ def test_forgetting_and_clearing_give_the_bytes_back(cache):
     assert (cache.get("a"), cache.num_bytes) == (None, 4)
     cache.clear()
     assert (cache.get("b"), cache.num_bytes) == (None, 0)
+
+
+def test_who_makes_room_is_told_of_and_who_is_forgotten_is_not():
+    told = []
+    cache = BoundedCache(10, lambda key, value: told.append((key, value)))
+    for key in "abc":
+        cache.put(key, key.upper(), 4)
+    cache.forget("b")
+    cache.put("d", "D", 4)
+    assert told == [("a", "A")]
+    cache.clear()
+    assert told == [("a", "A")]

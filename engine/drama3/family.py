@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import subprocess
 import sys
 import threading
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 MAX_PROMPT_ROWS = 8192
 MAX_PIECE_FRAMES = 1200
-# A snapshot of Drama 3 after 300 rows is about 80 MB, 63 of them recurrent state; a small model's is 1 or 2.
+# A snapshot of Drama 3 takes about 80 MB after 300 rows, 63 of them recurrent state, and 450 after 8,192; one of
+# a small model 1 or 2.
 PREFIX_BYTES = {"cuda": 1 << 30, "cpu": 256 << 20}
+PREFIX_HOST_BYTES = 8 << 30  # of a GPU's snapshots, if a quarter of the machine's memory is as much
 NAMELESS = "Speaker"  # a described character needs some name in the layout
 
 
@@ -80,7 +83,8 @@ class Drama3Family:
         self.max_prompt_rows = min(MAX_PROMPT_ROWS, model.max_rows)
         self.max_piece_frames = min(MAX_PIECE_FRAMES, model.max_rows // 2)
         self.history_rows, self.longest_piece_s = config.history_rows, config.longest_piece_s
-        self.prefixes = PrefixCache(PREFIX_BYTES[model.device.type])
+        host = min(PREFIX_HOST_BYTES, _host_memory() // 4) if model.device.type == "cuda" else 0
+        self.prefixes = PrefixCache(PREFIX_BYTES[model.device.type], host)
         self.lookahead = 1 if model.device.type == "cuda" else 0
         self._desks: Desks | None = None
         self._desks_lock = threading.Lock()
@@ -252,3 +256,13 @@ def load_tokenizer(folder: Path, config: Drama3Config) -> Tokenizer:
             f"semantic_start_token_id says {config.semantic_start_token_id}; the files don't belong together."
         )
     return tokenizer
+
+
+def _host_memory() -> int:
+    """Bytes of memory that this process may have: the machine's, or its container's where that is less."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        allowed = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        return found
+    return min(found, int(allowed)) if allowed.isdigit() else found

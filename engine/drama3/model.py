@@ -7,6 +7,7 @@ allocates no host-visible value and reads nothing back, so that it can be captur
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -107,14 +108,40 @@ def _weight_bytes(modules: Iterable[nn.Module]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class PrefixState:
-    """A take's state after `num_rows` prompt rows, without capacity to grow. Never written again."""
+    """A take's state after `num_rows` prompt rows, without capacity to grow. Never written again.
+
+    `moved`: in host memory, once this event of the copying stream is past.
+    """
 
     num_rows: int
     parts: dict[str, Tensor]
+    moved: torch.cuda.Event | None = None
 
     @property
     def num_bytes(self) -> int:
-        return sum(part.nbytes for part in self.parts.values())
+        """Page-locked memory comes in powers of two."""
+        sizes = [part.nbytes for part in self.parts.values()]
+        return sum(1 << (size - 1).bit_length() for size in sizes if size) if self.moved else sum(sizes)
+
+    def to_host(self) -> PrefixState:
+        """The same in page-locked host memory. The copy has a stream of its own: no step waits for it."""
+        device = self.parts["hidden"].device
+        if device.type != "cuda":
+            return self
+        stream = _copying_stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            parts = {}
+            for name, part in self.parts.items():
+                parts[name] = torch.empty(part.shape, dtype=part.dtype, pin_memory=True)
+                parts[name].copy_(part, non_blocking=True)
+                part.record_stream(stream)  # its memory stays until the copy has been made
+            return PrefixState(self.num_rows, parts, stream.record_event())
+
+
+@functools.cache
+def _copying_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
 
 
 @dataclass(eq=False)
@@ -180,8 +207,13 @@ class TakeState:
 
     def snapshot(self) -> PrefixState:
         """What the rows so far have left behind, as a value that any later state can start from."""
-        rows, memory = self.num_rows, self.backbone
-        parts = {
+        parts = self._parts(self.num_rows)
+        return PrefixState(self.num_rows, {name: part.clone() for name, part in parts.items()})
+
+    def _parts(self, rows: int) -> dict[str, Tensor]:
+        """Views of what the first `rows` rows leave behind."""
+        memory = self.backbone
+        return {
             "keys": memory.keys[:, :, :rows],
             "values": memory.values[:, :, :rows],
             "conv": memory.conv,
@@ -191,21 +223,15 @@ class TakeState:
             "row": self.row,
             "window": self.window,
         }
-        return PrefixState(rows, {name: part.clone() for name, part in parts.items()})
 
     def restore(self, prefix: PrefixState) -> None:
         """Put a fresh state behind the rows of `prefix`; its sampler and its noise stay its own."""
-        rows, memory, parts = prefix.num_rows, self.backbone, prefix.parts
-        memory.keys[:, :, :rows] = parts["keys"]
-        memory.values[:, :, :rows] = parts["values"]
-        memory.conv.copy_(parts["conv"])
-        memory.recurrent.copy_(parts["recurrent"])
-        self.tower[:, :, :, : rows - 1] = parts["tower"]
-        self.hidden.copy_(parts["hidden"])
-        self.row.copy_(parts["row"])
-        self.window.copy_(parts["window"])
-        self.last.fill_(rows - 1)
-        self.num_rows = rows
+        if prefix.moved:
+            torch.cuda.current_stream().wait_event(prefix.moved)
+        for name, mine in self._parts(prefix.num_rows).items():
+            mine.copy_(prefix.parts[name], non_blocking=True)
+        self.last.fill_(prefix.num_rows - 1)
+        self.num_rows = prefix.num_rows
 
     @torch.inference_mode()
     def prefill(self, rows: Tensor, trace: Trace | None = None) -> None:

@@ -156,6 +156,24 @@ def test_a_take_cancelled_at_any_frame_leaves_no_trace(desk, drama3_tiny):
         assert np.array_equal(whole(), first), count
 
 
+def test_a_state_that_lay_in_host_memory_is_the_same_bit_for_bit(desk, drama3_tiny):
+    """C-23: moved while the next take goes on, and put back at once."""
+    rows = prompt(drama3_tiny, "voice")
+    with closing(desk.sit(piece(seed=9))) as take:
+        take.prefill(rows)
+        there = take.snapshot()
+        first = stepped(take, 24)
+        moved = there.to_host()
+    assert {part.device.type for part in moved.parts.values()} == {"cpu"}
+    assert all(part.is_pinned() for part in moved.parts.values() if part.numel())
+    assert moved.num_bytes >= there.num_bytes
+    for state in (there, moved, moved.to_host()):
+        with closing(desk.sit(piece(seed=9))) as take:
+            take.restore(state)
+            assert np.array_equal(stepped(take, 24), first)
+    assert all(torch.equal(moved.parts[name], part.cpu()) for name, part in there.parts.items())
+
+
 def test_a_desk_seats_one_take(desk):
     with closing(desk.sit(piece())):
         assert desk.sit(piece()) is None
