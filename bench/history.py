@@ -10,7 +10,8 @@ Then scenes of `--lines` lines with one, two, four and eight characters, each of
 The lines are those of a comedy, `TENTH` of them, spoken again and again, so that the tenths of a scene are
 alike but for what lies behind them: a line of the last tenth should cost what one of the second does, be
 heard as soon, and with `--hear` be understood as well as one of the first (words wrong, by Whisper base).
-Memory is told for each tenth.
+Memory is told for each tenth, and lines that `missed`: more than the turn before them had to be read, as is
+right for a character's first line only.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from bench.check import Samples, ratios, slopes
 from bench.report import last_line, show
 from bench.takes import LINE, SAMPLING, engine_of, performed, random_codes, request
 from engine.engine import Engine
+from engine.prefix import PrefixCache, Snapshot
 from engine.scene import Reading
 from engine.take import Audio, Character, Done, Encoded, Reference, Spoken, TakeRequest
 from engine.voices import ready_character, ready_voices
@@ -85,8 +87,20 @@ class Scene:
 
     def __init__(self, engine: Engine, characters: int, frames: int | None, hear: bool) -> None:
         self.engine, self.frames, self.hear = engine, frames, hear
+        self._asked: list[bool] = []  # of each prefix that was looked for: was all but the last turn unknown?
+        self._watch(engine.family.prefixes)
         self.history: list[tuple[Spoken, ...]] = [()] * characters
         self.cast = [self._character(number) for number in range(characters)]
+
+    def _watch(self, prefixes: PrefixCache) -> None:
+        longest = prefixes.longest
+
+        def watched(rows: np.ndarray, borders: tuple[int, ...]) -> Snapshot | None:
+            found = longest(rows, borders)
+            self._asked.append((found.num_rows if found else 0) < borders[max(0, len(borders) - 2)])
+            return found
+
+        prefixes.longest = watched
 
     def _character(self, number: int) -> Character:
         """A ready voice, or one of its halves; codes of noise where the model has random weights."""
@@ -105,6 +119,7 @@ class Scene:
         who = number % len(self.cast)
         wanted = TakeRequest(text, self.cast[who], self.history[who], SAMPLING, number, self.frames)
         chunks, done = [], None
+        self._asked.clear()
         for event in self.engine.perform(wanted):
             if isinstance(event, Audio):
                 chunks.append(event.pcm)
@@ -113,6 +128,7 @@ class Scene:
             assert not isinstance(event, Encoded)
         self.history[who] = (*self.history[who], Spoken(text, done.codes))
         told = {"line_s": done.timings.total_s, "first_pcm_ms": 1e3 * done.timings.first_pcm_s, **memory()}
+        told["missed"] = float(self._asked[0])
         if hear:
             from tests.recogniser import hear, word_errors  # late: the recogniser is another 250 MB
 
@@ -147,7 +163,7 @@ def figures(samples: Samples) -> tuple[dict[str, float], dict[str, float]]:
     for cast in {name.partition(" tenth ")[0] for name in samples if " tenth 10" in name}:
         metrics = samples[f"{cast} tenth 10"]
         pair = f"{cast} tenth 10 / {cast} tenth 2"
-        names += [f"{metric} {pair}" for metric in metrics if metric not in ("wrong", "words")]
+        names += [f"{metric} {pair}" for metric in metrics if metric not in ("wrong", "words", "missed")]
         names.append(f"p95_line_s {pair}")
         if "wrong" in metrics:
             names += [f"wrong {cast} tenth {tenth} / {cast} tenth {tenth}" for tenth in (1, 10)]
