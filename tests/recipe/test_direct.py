@@ -80,6 +80,14 @@ def test_who_hesitates_pauses_and_the_letters_stay_in_order(direct, recipe, scor
     assert max(score.stretch) > 1
 
 
+@pytest.mark.parametrize("pauses", [0.14, 0.35, 0.6])
+def test_who_hesitates_never_pauses_less_than_the_share_says(direct, recipe, score, pauses):
+    for seed in range(20):
+        each = direct.Score(score.text, list(score.phones), list(score.letter))
+        direct.hesitate(each, random.Random(seed), recipe.directions.Manner(pauses=pauses))
+        assert sum(frames > 0 for frames in each.fixed) >= max(1, int(7 * pauses))
+
+
 def test_neighbours_become_long_lines_with_their_letters(direct):
     plan = SimpleNamespace(
         texts=["One two.", "Three."] * 20,

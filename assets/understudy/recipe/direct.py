@@ -197,11 +197,13 @@ def stress(score: Score, rng: random.Random) -> bool:
 
 
 def hesitate(score: Score, rng: random.Random, manner: D.Manner) -> None:
-    """Pauses behind some words, others drawn out; of three words one at least has a pause."""
-    words = score.words()[:-1]
+    """Pauses behind some words, others drawn out; never fewer pauses than the share says, and never none."""
+    words = score.words()
+    least = max(1, int(manner.pauses * len(words)))
+    words = words[:-1]
     chosen = [w for w in words if rng.random() < manner.pauses]
-    if not chosen and words:
-        chosen = [rng.choice(words)]
+    others = [w for w in words if w not in chosen]
+    chosen += rng.sample(others, min(len(others), max(0, least - len(chosen))))
     for a, b, own in reversed(words):
         if rng.random() < manner.drawn or (a, b, own) in chosen:
             for i in own:

@@ -26,7 +26,7 @@ from teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Curves, Teacher
 
 TARGET_RMS = 0.07
 SHELF_HZ, SHELF_OCTAVES = 1000.0, 0.5  # where a tilt turns, and how fast
-SLOWEST, FASTEST = 0.5, 1.75  # pace of speaker and direction together: beyond, the teacher stumbles
+SLOWEST, FASTEST = 0.5, 1.55  # pace of speaker and direction together: beyond, words get lost
 STRETCH_STEPS, BEND_STEPS, PUSH_STEPS = 50, 8, 16  # units of directed.npz: a factor of 1, a semitone, 1
 HEAD, TAIL = int(0.06 * SAMPLE_RATE), int(0.15 * SAMPLE_RATE)
 
