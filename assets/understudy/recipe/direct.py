@@ -30,7 +30,8 @@ SPACE, COMMA, STOP, PRIMARY, SECONDARY = 16, 3, 4, 156, 157
 H, M, AH, UH, SCHWA, EH = 50, 55, 69, 138, 83, 86  # "hm" and the vowels of "ha", "uh", "a", "eh"
 VOWELS: set[int] = set()  # filled by `alphabet`
 LONGEST, MOST_PHONES = 300, 395
-DIRECTED, STRESSED, SOUNDING, JOINED = 0.45, 0.1, 0.09, 0.1
+DIRECTED, STRESSED, SOUNDING, JOINED = 0.45, 0.13, 0.09, 0.1
+ALONE = 0.42  # of the lines with a sound other than a pause: a third of all
 MERGED_EVERY, MERGED = 5, 8  # every fifth session goes into groups of eight
 CURVES = ("fixed", "stretch", "bend", "voice", "push")
 
@@ -309,14 +310,14 @@ def main(folder: str, vocab_path: str, target: str) -> None:
             asked = D.draw(rng) if rng.random() < DIRECTED else D.Asked()
             cue = rng.choice(list(SOUNDS)) if rng.random() < SOUNDING else None
             stars = rng.random() < STRESSED
-            if cue and rng.random() < 0.06:
-                score, marked = alone(rng, cue), 2
+            if cue and cue != "pause" and rng.random() < ALONE:
+                asked, score, marked = D.Asked(), alone(rng, cue), 2
             else:
                 score, marked = score_of(text, phones, letter, asked, rng, stars, cue)
             if len(score.phones) > 405:
                 continue
-            scores.append(score), session.append(s), mark.append(marked), strength.append(asked.strength)
-            names.append(indices(asked))
+            scores.append(score), session.append(s), mark.append(marked)
+            names.append(indices(asked)), strength.append(asked.strength)
     every = lambda name: np.concatenate([np.array(getattr(s, name), np.float32) for s in scores])  # noqa: E731
     np.savez_compressed(
         out / "plan.npz",
@@ -342,6 +343,8 @@ def main(folder: str, vocab_path: str, target: str) -> None:
             shutil.copyfile(Path(folder) / name, out / name)
     directed = np.array(names)[:, 0] >= 0
     print(f"{len(scores)} lines, {directed.mean():.2f} of them directed, marks {np.bincount(mark).tolist()}")
+    print(f"{sum(re.fullmatch(rb'[[][a-z ]+[]]', s.text) is not None for s in scores)} sounds alone")
+    print(", ".join(f"{name} {(np.array(names) == n).sum()}" for n, name in enumerate(D.NAMES)))
 
 
 if __name__ == "__main__":

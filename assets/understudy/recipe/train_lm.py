@@ -20,6 +20,7 @@ import layouts as P
 import numpy as np
 import torch
 import torch.multiprocessing as mp
+from direct import CUES
 from encode import unpack10
 from model import Understudy
 from muon import Muon
@@ -222,13 +223,13 @@ def twins(rng: random.Random, lines: Lines, s: int):
 
 def direction_twins(rng: random.Random, lines: Lines, s: int, held_out: bool = False):
     """A take under what was asked for, and under what was not: another direction or none, the other strength,
-    the stars around another word. Two examples as above, or None for a session without a fit."""
+    the stars around another word or none, another sound. Two examples as above."""
     own = lines.by_session[s]
     target = rng.choice(own)
     text, codes = lines.get(target)
     asked = lines.asked(target)
     true = false = lines.words(rng, target, held_out)
-    other = moved_star(rng, text) if rng.random() < 0.6 else None
+    other = altered(rng, text) if rng.random() < 0.6 else None
     if other is None:
         wrong = D.contrary(rng, asked)
         false = D.phrase(rng, wrong, held_out) if wrong.names or rng.random() < 0.3 else ""
@@ -251,6 +252,18 @@ def direction_twins(rng: random.Random, lines: Lines, s: int, held_out: bool = F
         ([*P.layout(each, voices_said, history_said, character), codes, P.END], [*voices, *history, target])
         for each in said
     ]
+
+
+def altered(rng: random.Random, text: str) -> str | None:
+    """The same words, the stars elsewhere or gone, or another sound; None for a text with neither."""
+    if "*" in text:
+        return text.replace("*", "") if rng.random() < 0.35 else moved_star(rng, text)
+    for name, cues in CUES.items():
+        for cue in cues:
+            if f"[{cue}]" in text:
+                other = rng.choice(CUES[rng.choice([n for n in CUES if n != name])])
+                return text.replace(f"[{cue}]", f"[{other}]")
+    return None
 
 
 def moved_star(rng: random.Random, text: str) -> str | None:
