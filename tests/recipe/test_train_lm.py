@@ -353,6 +353,12 @@ def test_altered_marks_leave_the_words(recipe):
         assert words == "We saw a light"
         assert cue[1:] not in recipe.direct.CUES["sighs"]
     assert seen == {0, 2}
+    then, text = recipe.directions.Asked(("sad",)), "We saw it. [sadly] It was a light"
+    for seed in range(20):
+        other = recipe.train_lm.altered(random.Random(seed), text, then)
+        assert other != text
+        assert other.startswith("We saw it. ")
+        assert other.endswith("It was a light")
     assert recipe.train_lm.altered(random.Random(0), "We saw a light") is None
 
 

@@ -191,7 +191,7 @@ DIRECTIONS = {
         Manner(pace=0.97, melody=1.15, pitch=1.25, energy=1.2, tilt_db=5.0, level_db=5.0),
         listed("at the top of his voice, bellows, yelling across the field, shouts at her, crying out loud"),
         listed(
-            "shouts, shout, yells, shouted, shouting over the storm, shouting across the street, "
+            "shouts, shout, yells, shouted, yelled, shouting over the storm, shouting across the street, "
             "calls out, yelling at him, shouting from the next room, calling from far away, shouts at him, "
             "shouting at her, shouting at them, he shouts, she shouts, she yells, yells at her, "
             "yells back, shouts back, screams, screams at him, roars, hollers, calls, cries out, yell, "
@@ -201,7 +201,6 @@ DIRECTIONS = {
             "calling across the water, over the thunder, over the waves, from the deck, for help, "
             "shouting for help, calling for help, hailing the ship, giving orders across the yard"
         ),
-        adjectives=listed("shouted, yelled, screamed, bellowed"),
         doing=listed(
             "shouting, yelling, calling out, crying out, screaming, hollering, bellowing, roaring, "
             "shrieking, bawling, howling"
