@@ -110,7 +110,7 @@ def tilted(wave: torch.Tensor, tilt_db: torch.Tensor) -> torch.Tensor:
 
 
 def turned(wave, valid, start, tilt_db, level_db) -> torch.Tensor:
-    """wave [B, n], from sample start [B] on tilted and level_db above what lies before; start 0: unchanged."""
+    """wave [B, n], from sample start [B] on tilted and level_db above the part before; start 0: unchanged."""
     time, start = torch.arange(wave.shape[1], device=wave.device)[None], start[:, None]
     wave = torch.nan_to_num(wave) * (time < valid[:, None])
     after = tilted(wave, tilt_db)
