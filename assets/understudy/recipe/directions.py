@@ -518,7 +518,7 @@ SINGLE = [(name,) for name in NAMES]
 GRADED = [names for names in SINGLE if DIRECTIONS[names[0]].degrees]
 # Beyond these the teacher loses words or sounds like nobody.
 LIMITS = dict(
-    melody=(0.0, 1.8), pitch=(0.8, 1.375), energy=(-2.0, 2.0), tilt_db=(-10.0, 14.0), level_db=(-13.0, 8.0),
+    melody=(0.0, 1.65), pitch=(0.8, 1.375), energy=(-2.0, 1.25), tilt_db=(-10.0, 14.0), level_db=(-13.0, 8.0),
     tremble=(0.0, 0.3), pauses=(0.0, 0.6), drawn=(0.0, 0.4),
 )  # fmt: skip
 
