@@ -80,6 +80,33 @@ def test_who_hesitates_pauses_and_the_letters_stay_in_order(direct, recipe, scor
     assert max(score.stretch) > 1
 
 
+@pytest.mark.parametrize("pauses", [0.14, 0.35, 0.6])
+def test_who_hesitates_never_pauses_less_than_the_share_says(direct, recipe, score, pauses):
+    for seed in range(20):
+        each = direct.Score(score.text, list(score.phones), list(score.letter))
+        direct.hesitate(each, random.Random(seed), recipe.directions.Manner(pauses=pauses))
+        assert sum(frames > 0 for frames in each.fixed) >= max(1, int(7 * pauses))
+
+
+def test_a_later_sentence_turns_to_another_direction_and_the_words_stay(direct, recipe):
+    text = "We saw a light on the hill. It went out again after dark"
+    phones = [VOCAB["a"] if c in "aeiou" else SPACE if c == " " else 44 for c in text]
+    for seed in range(20):
+        each = direct.Score(text.encode(), list(phones), list(range(len(text))))
+        place, then = direct.turn(each, random.Random(seed), 1.3)
+        assert place == text.index("It")
+        assert letters(each) == text
+        assert each.text.startswith(b"We saw a light on the hill. [")
+        assert each.text.endswith(b"] It went out again after dark")
+        changed = recipe.directions.DIRECTIONS[recipe.directions.NAMES[then]].manner
+        assert set(each.stretch[:place]) == {1.0}
+        assert (each.stretch[-1] > 1) == (changed.pace < 1)
+        assert 1.3 / each.stretch[-1] <= recipe.perform.FASTEST + 1e-9
+        assert each.voice[-1] == (not changed.breath)
+    single = direct.Score(TEXT.encode(), [44] * len(TEXT), list(range(len(TEXT))))
+    assert direct.turn(single, random.Random(0), 1.0) == (0, -1)
+
+
 def test_neighbours_become_long_lines_with_their_letters(direct):
     plan = SimpleNamespace(
         texts=["One two.", "Three."] * 20,

@@ -13,16 +13,24 @@ def directions(recipe):
 
 
 def test_no_phrase_of_the_examination_is_trained_on(directions):
-    known = {w for each in directions.DIRECTIONS.values() for w in each.graded + each.phrases}
-    new = {w for each in directions.DIRECTIONS.values() for w in each.held_out}
+    known = {w.lower() for each in directions.DIRECTIONS.values() for w in each.trained}
+    new = {w.lower() for each in directions.DIRECTIONS.values() for w in each.held_out}
     assert not known & new
     assert not set(directions.SOUNDLESS) & set(directions.SOUNDLESS_HELD_OUT)
     assert all(len(each.held_out) >= 3 for each in directions.DIRECTIONS.values())
 
 
 def test_no_phrase_means_two_directions(directions):
-    words = [w for d in directions.DIRECTIONS.values() for w in d.graded + d.phrases + d.held_out]
+    words = [w.lower() for d in directions.DIRECTIONS.values() for w in d.trained + d.held_out]
     assert len(words) == len(set(words))
+    assert not set(words) & {w.lower() for w in directions.SOUNDLESS + directions.SOUNDLESS_HELD_OUT}
+
+
+def test_every_direction_has_stems_in_frames(directions):
+    assert "in an angry voice" in directions.DIRECTIONS["angry"].framed
+    assert "with tenderness" in directions.DIRECTIONS["soft"].framed
+    assert all(len(each.trained) > 100 for each in directions.DIRECTIONS.values())
+    assert not any("  " in w or "{" in w for each in directions.DIRECTIONS.values() for w in each.trained)
 
 
 @pytest.mark.parametrize("held_out", [False, True])
@@ -31,7 +39,7 @@ def test_a_phrase_has_the_words_of_what_was_asked_and_of_nothing_else(directions
     for name, each in directions.DIRECTIONS.items():
         for _ in range(20):
             words = directions.phrase(rng, directions.Asked((name,)), held_out).lower().rstrip(".")
-            own = each.held_out if held_out else each.graded + each.phrases
+            own = each.held_out if held_out else each.trained
             assert any(w.lower() in words for w in own), words
             assert not set("[]\n") & set(words)
 
@@ -49,6 +57,27 @@ def test_a_little_is_less_and_very_is_more_than_the_plain_word(directions):
     plain, little, very = (directions.Asked(("loud",), s).manner() for s in (0, 1, 2))
     assert 0 < little.level_db < plain.level_db < very.level_db
     assert 1 < little.pitch < plain.pitch < very.pitch
+
+
+def test_a_direction_without_melody_has_degrees_too(directions):
+    plain, little, very = (directions.Asked(("flat",), s).manner().melody for s in (0, 1, 2))
+    assert 0 <= very <= plain < 0.05 < little < 0.5
+
+
+def test_no_manner_goes_beyond_what_the_teacher_can_say(directions):
+    asked = [directions.Asked((n,), s) for (n,) in directions.GRADED for s in (0, 1, 2)]
+    for each in (*asked, *map(directions.Asked, directions.PAIRS)):
+        for name, (low, high) in directions.LIMITS.items():
+            assert low <= getattr(each.manner(), name) <= high
+
+
+def test_contours_are_drawn_twice_as_often_and_set_against_plain_half_of_the_time(directions):
+    rng = random.Random(0)
+    single = [a.names[0] for a in (directions.draw(rng) for _ in range(20000)) if len(a.names) == 1]
+    share = {n: single.count(n) / len(single) for n in ("sad", "flat", "trembling")}
+    assert all(1.8 < share[n] / share["sad"] < 2.2 for n in ("flat", "trembling"))
+    against = [directions.contrary(rng, directions.Asked(("flat",))) for _ in range(2000)]
+    assert 0.46 < sum(not a.names for a in against) / 2000 < 0.54
 
 
 def test_two_directions_work_together(directions):

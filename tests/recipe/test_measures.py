@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 RATE = 24000
 TIME = np.arange(2 * RATE) / RATE
@@ -55,8 +56,6 @@ def test_a_pause_is_counted_and_timed_and_the_ends_are_none(sound_of):
 
 
 def test_a_tilt_is_heard_and_a_level_is_not_taken_for_one(recipe, sound_of):
-    import torch
-
     wave = tone(150.0)
     tilted = recipe.perform.tilted(torch.from_numpy(wave)[None], torch.tensor([6.0]))[0].numpy()
     # less than the shelf's 6 dB: the strongest harmonics of either side lie where it turns
@@ -76,3 +75,13 @@ def test_strengths_lie_in_order_only_if_all_three_do(recipe, sound_of):
     assert recipe.measures.in_order("soft", loud, middle, quiet)
     assert recipe.measures.obeyed("soft", quiet, middle)
     assert not recipe.measures.obeyed("soft", middle, middle)
+
+
+def test_a_line_turns_to_another_level_where_it_is_told_to(recipe):
+    wave = torch.sin(torch.arange(48_000) * (2 * torch.pi * 300 / 24_000)).repeat(2, 1) * 0.2
+    valid, start = torch.tensor([48_000, 40_000]), torch.tensor([24_000, 0])
+    out = recipe.perform.turned(wave, valid, start, torch.zeros(2), torch.tensor([-8.0, -8.0]))
+    torch.testing.assert_close(out[0, :24_000], wave[0, :24_000])
+    before, after = out[0, :24_000], out[0, 26_000:]
+    assert 20 * torch.log10(after.std() / before.std()).item() == pytest.approx(-8.0, abs=0.1)
+    torch.testing.assert_close(out[1, :40_000], wave[1, :40_000])

@@ -343,6 +343,25 @@ def test_a_moved_star_is_around_another_word(recipe):
     assert recipe.train_lm.moved_star(random.Random(0), "No stars here") is None
 
 
+def test_altered_marks_leave_the_words(recipe):
+    seen = set()
+    for seed in range(20):
+        rng = random.Random(seed)
+        seen.add(recipe.train_lm.altered(rng, "We *saw* a light").count("*"))
+        other = recipe.train_lm.altered(rng, "[sighs] We saw a light")
+        cue, words = other.split("] ")
+        assert words == "We saw a light"
+        assert cue[1:] not in recipe.direct.CUES["sighs"]
+    assert seen == {0, 2}
+    then, text = recipe.directions.Asked(("sad",)), "We saw it. [sadly] It was a light"
+    for seed in range(20):
+        other = recipe.train_lm.altered(random.Random(seed), text, then)
+        assert other != text
+        assert other.startswith("We saw it. ")
+        assert other.endswith("It was a light")
+    assert recipe.train_lm.altered(random.Random(0), "We saw a light") is None
+
+
 def test_a_session_of_many_lines_is_told_as_one_long_history_within_its_room(recipe, lines, builder):
     own = list(range(len(lines.line)))
     sizes = set()

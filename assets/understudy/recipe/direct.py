@@ -7,13 +7,15 @@ sessions to one speaker's forty lines and more; held-back sessions (number 7 mod
 others. Numbers of lines are new: codes of the former plan don't fit. directed.npz:
 
     names [lines, 2]    indices of directions.NAMES, -1 for none; strength [lines] of the first
-    mark [lines]        0 nothing, 1 a word in *stars*, 2 a sound in [brackets], 3 both
+    mark [lines]        0 nothing, 1 a word in *stars*, 2 a sound in [brackets], 3 both, 4 a direction within
+    turn, then [lines]  the phoneme from which another direction holds, and its index; turn 0 for none
     fixed, stretch, bend, voice, push [phonemes]    what teacher.Curves does to them, in `Plan`'s units
 """
 
 from __future__ import annotations
 
 import copy
+import math
 import random
 import re
 import shutil
@@ -24,13 +26,26 @@ from pathlib import Path
 
 import directions as D
 import numpy as np
-from perform import BEND_STEPS, PUSH_STEPS, STRETCH_STEPS, Plan
+from perform import BEND_STEPS, FASTEST, PUSH_STEPS, SLOWEST, STRETCH_STEPS, Plan
 
 SPACE, COMMA, STOP, PRIMARY, SECONDARY = 16, 3, 4, 156, 157
 H, M, AH, UH, SCHWA, EH = 50, 55, 69, 138, 83, 86  # "hm" and the vowels of "ha", "uh", "a", "eh"
 VOWELS: set[int] = set()  # filled by `alphabet`
 LONGEST, MOST_PHONES = 300, 395
-DIRECTED, STRESSED, SOUNDING, JOINED = 0.45, 0.1, 0.09, 0.1
+DIRECTED, STRESSED, SOUNDING, JOINED = 0.45, 0.13, 0.09, 0.1
+ALONE = 0.42  # of the lines with a sound other than a pause: a third of all
+TURNING = 0.4  # of the plain lines with two sentences: the second one has a direction in front
+TURNS = (
+    "whispering",
+    "soft",
+    "loud",
+    "shouting",
+    "slow",
+    "quick",
+    "sad",
+    "angry",
+    "urgent",
+)  # without contour
 MERGED_EVERY, MERGED = 5, 8  # every fifth session goes into groups of eight
 CURVES = ("fixed", "stretch", "bend", "voice", "push")
 
@@ -197,17 +212,39 @@ def stress(score: Score, rng: random.Random) -> bool:
 
 
 def hesitate(score: Score, rng: random.Random, manner: D.Manner) -> None:
-    """Pauses behind some words, others drawn out; of three words one at least has a pause."""
-    words = score.words()[:-1]
+    """Pauses behind some words, others drawn out; never fewer pauses than the share says, and never none."""
+    words = score.words()
+    least = max(1, int(manner.pauses * len(words)))
+    words = words[:-1]
     chosen = [w for w in words if rng.random() < manner.pauses]
-    if not chosen and words:
-        chosen = [rng.choice(words)]
+    others = [w for w in words if w not in chosen]
+    chosen += rng.sample(others, min(len(others), max(0, least - len(chosen))))
     for a, b, own in reversed(words):
         if rng.random() < manner.drawn or (a, b, own) in chosen:
             for i in own:
                 score.stretch[i] = max(score.stretch[i], 1.9 if score.phones[i] in VOWELS else 1.2)
         if (a, b, own) in chosen:
             score.insert(own[-1] + 1, [rest(rng.uniform(9, 20))], [score.letter[own[-1]]])
+
+
+def turn(score: Score, rng: random.Random, speed: float) -> tuple[int, int]:
+    """A direction in front of a later sentence, in brackets: the phoneme from which it holds and its index,
+    0 and -1 for a line of one sentence. Level and tilt are `perform.turned`'s."""
+    seams = [m.end() for m in re.finditer(rb"[a-z][.!?] (?=[A-Z])", score.text)]
+    places = [next((i for i, at in enumerate(score.letter) if at >= seam), 0) for seam in seams]
+    fit = [k for k, place in enumerate(places) if 12 <= place <= len(score.phones) - 12]
+    if not fit:
+        return 0, -1
+    k, name = rng.choice(fit), rng.choice(TURNS)
+    manner, place = D.DIRECTIONS[name].manner, places[k]
+    pace = min(max(manner.pace, SLOWEST / speed), FASTEST / speed)
+    for i in range(place, len(score.phones)):
+        score.stretch[i] /= pace
+        score.bend[i] += 12 * math.log2(manner.pitch)
+        score.push[i] += manner.energy
+        score.voice[i] *= not manner.breath
+    score.write(seams[k], f"[{D.phrase(rng, D.Asked((name,)))}] ".encode())
+    return place, D.NAMES.index(name)
 
 
 def score_of(
@@ -281,6 +318,7 @@ def in_memory(plan: Plan, items: list[tuple]) -> Plan:
     out.phones, out.letter = every("phones").astype(np.uint8), every("letter").astype(np.uint16)
     out.names = np.array([indices(asked) for _, asked, *_ in items], np.int8)
     out.strength, out.mark = np.array([asked.strength for _, asked, *_ in items]), np.array(marks)
+    out.turn, out.then = np.zeros(len(items), int), np.full(len(items), -1)
     out.curves = {name: every(name) for name in CURVES}
     out.curves["bend"] = 2 ** (out.curves["bend"] / 12)
     return out
@@ -301,20 +339,24 @@ def main(folder: str, vocab_path: str, target: str) -> None:
     own = [[] for _ in plan.sessions]
     for i, s in enumerate(plan.session):
         own[speaker[s]].append(i)
-    scores, session, names, strength, mark = [], [], [], [], []
+    scores, session, names, strength, mark, turns = [], [], [], [], [], []
     for s, numbers in enumerate(own):
         for text, phones, letter in joined(plan, numbers, rng):
             asked = D.draw(rng) if rng.random() < DIRECTED else D.Asked()
             cue = rng.choice(list(SOUNDS)) if rng.random() < SOUNDING else None
             stars = rng.random() < STRESSED
-            if cue and rng.random() < 0.06:
-                score, marked = alone(rng, cue), 2
+            if cue and cue != "pause" and rng.random() < ALONE:
+                asked, score, marked = D.Asked(), alone(rng, cue), 2
             else:
                 score, marked = score_of(text, phones, letter, asked, rng, stars, cue)
+            turned = (0, -1)
+            if not asked.names and not marked and rng.random() < TURNING:
+                turned = turn(score, rng, plan.sessions[s]["speed"])
+                marked = 4 * (turned[0] > 0)
             if len(score.phones) > 405:
                 continue
-            scores.append(score), session.append(s), mark.append(marked), strength.append(asked.strength)
-            names.append(indices(asked))
+            scores.append(score), session.append(s), mark.append(marked)
+            turns.append(turned), names.append(indices(asked)), strength.append(asked.strength)
     every = lambda name: np.concatenate([np.array(getattr(s, name), np.float32) for s in scores])  # noqa: E731
     np.savez_compressed(
         out / "plan.npz",
@@ -329,6 +371,8 @@ def main(folder: str, vocab_path: str, target: str) -> None:
         names=np.array(names, np.int8),
         strength=np.array(strength, np.int8),
         mark=np.array(mark, np.uint8),
+        turn=np.array([place for place, _ in turns], np.int16),
+        then=np.array([then for _, then in turns], np.int8),
         fixed=every("fixed").round().astype(np.uint8),
         stretch=(every("stretch") * STRETCH_STEPS).round().astype(np.uint8),
         bend=(every("bend") * BEND_STEPS).round().astype(np.int8),
@@ -340,6 +384,9 @@ def main(folder: str, vocab_path: str, target: str) -> None:
             shutil.copyfile(Path(folder) / name, out / name)
     directed = np.array(names)[:, 0] >= 0
     print(f"{len(scores)} lines, {directed.mean():.2f} of them directed, marks {np.bincount(mark).tolist()}")
+    lone = sum(re.fullmatch(rb"\[[a-z ]+\]", s.text) is not None for s in scores)
+    print(f"{lone} sounds alone, {sum(place > 0 for place, _ in turns)} directions within a line")
+    print(", ".join(f"{name} {(np.array(names) == n).sum()}" for n, name in enumerate(D.NAMES)))
 
 
 if __name__ == "__main__":

@@ -375,7 +375,7 @@ def directed_items(count: int) -> list[tuple[str, int, str]]:
         rng = random.Random(line)
         items += [(f"plain {seed}", line, "") for seed in range(PLAIN_SEEDS)]
         for name, each in D.DIRECTIONS.items():
-            items.append((name, line, rng.choice(each.graded + each.phrases)))
+            items.append((name, line, rng.choice(each.bare + each.phrases)))
             if line % 2 == 0:
                 items.append((f"{name} held out", line, rng.choice(each.held_out)))
             elif name in M.GRADES:
@@ -383,7 +383,7 @@ def directed_items(count: int) -> list[tuple[str, int, str]]:
                 wordings = dict(word="{}", little=rng.choice(D.LITTLE), very=rng.choice(D.VERY))
                 items += [(f"{name} {k}", line, form.format(word)) for k, form in wordings.items()]
         for pair in rng.sample(D.PAIRS, 2):
-            words = [rng.choice(D.DIRECTIONS[n].graded + D.DIRECTIONS[n].phrases) for n in pair]
+            words = [rng.choice(D.DIRECTIONS[n].bare + D.DIRECTIONS[n].phrases) for n in pair]
             items.append((" + ".join(pair), line, ", ".join(words)))
         items.append(("soundless", line, rng.choice(D.SOUNDLESS_HELD_OUT)))
     return items

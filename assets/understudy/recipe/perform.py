@@ -25,8 +25,9 @@ import torch
 from teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Curves, Teacher
 
 TARGET_RMS = 0.07
+FADE = int(0.03 * SAMPLE_RATE)  # from one direction to the next within a line
 SHELF_HZ, SHELF_OCTAVES = 1000.0, 0.5  # where a tilt turns, and how fast
-SLOWEST, FASTEST = 0.5, 1.75  # pace of speaker and direction together: beyond, the teacher stumbles
+SLOWEST, FASTEST = 0.5, 1.55  # pace of speaker and direction together: beyond, words get lost
 STRETCH_STEPS, BEND_STEPS, PUSH_STEPS = 50, 8, 16  # units of directed.npz: a factor of 1, a semitone, 1
 HEAD, TAIL = int(0.06 * SAMPLE_RATE), int(0.15 * SAMPLE_RATE)
 
@@ -46,10 +47,13 @@ class Plan:
         self.sessions, self.voices = meta["sessions"], meta["voices"]
         self.names = np.full((len(self.texts), 2), -1, np.int8)
         self.strength = self.mark = np.zeros(len(self.texts), np.int8)
+        self.turn, self.then = np.zeros(len(self.texts), np.int16), np.full(len(self.texts), -1, np.int8)
         self.curves = None  # what is done to single phonemes: float32 [phonemes] each
         if (folder / "directed.npz").exists():
             z = np.load(folder / "directed.npz")
             self.names, self.strength, self.mark = z["names"], z["strength"], z["mark"]
+            if "turn" in z:
+                self.turn, self.then = z["turn"], z["then"]
             if styles:
                 self.curves = dict(
                     fixed=z["fixed"].astype(np.float32),
@@ -105,6 +109,23 @@ def tilted(wave: torch.Tensor, tilt_db: torch.Tensor) -> torch.Tensor:
     return torch.fft.irfft(spectrum * 10 ** (tilt_db[:, None] * side / 20), n=wave.shape[1])
 
 
+def turned(wave, valid, start, tilt_db, level_db) -> torch.Tensor:
+    """wave [B, n], from sample start [B] on tilted and level_db above the part before; start 0: unchanged."""
+    time, start = torch.arange(wave.shape[1], device=wave.device)[None], start[:, None]
+    wave = torch.nan_to_num(wave) * (time < valid[:, None])
+    after = tilted(wave, tilt_db)
+    gain = rms(wave * (time < start)) / rms(after * (time >= start)).clamp(min=1e-4) * 10 ** (level_db / 20)
+    share = ((time - start) / FADE).clamp(0, 1) * (start > 0)
+    return wave + share * (after * gain[:, None] - wave)
+
+
+def rms(wave: torch.Tensor) -> torch.Tensor:
+    """Of the loud 10 ms of every line, [B]."""
+    power = wave[:, : wave.shape[1] // 240 * 240].reshape(len(wave), -1, 240).pow(2).mean(-1)
+    loud = power > power.amax(-1, keepdim=True) * 2e-4
+    return ((power * loud).sum(-1) / loud.sum(-1).clamp(min=1)).sqrt()
+
+
 def trimmed(wave: torch.Tensor, valid: torch.Tensor, level_db: torch.Tensor):
     """int16 wave, level_db [B] above the target; first and last sample of the speech (with its margins)."""
     wave = wave[:, : wave.shape[1] // 240 * 240]
@@ -149,6 +170,11 @@ def curves(plan: Plan, batch, manners: list[D.Manner], width: int, on_device) ->
     )
 
 
+def levels(manners: list[D.Manner], on_device):
+    """Tilt and level of every line, dB."""
+    return [on_device([getattr(m, name) for m in manners]) for name in ("tilt_db", "level_db")]
+
+
 def perform(
     plan: Plan, teacher: Teacher, lines: np.ndarray, device: str, batch_seconds: float, half: bool
 ) -> dict:
@@ -169,9 +195,12 @@ def perform(
             half=half,
             how=curves(plan, batch, manners, width, on_device),
         )
-        tilt_db, level_db = (
-            on_device([getattr(m, name) for m in manners]) for name in ("tilt_db", "level_db")
-        )
+        if plan.turn[batch].any():
+            later = [D.DIRECTIONS[D.NAMES[plan.then[i]]].manner if plan.turn[i] else D.PLAIN for i in batch]
+            before = torch.arange(width, device=device)[None] <= on_device(plan.turn[batch])[:, None]
+            start = (teacher.duration * before).sum(-1) * SAMPLES_PER_FRAME * on_device(plan.turn[batch] > 0)
+            wave = turned(wave, valid, start, *levels(later, on_device))
+        tilt_db, level_db = levels(manners, on_device)
         pcm, first, last = trimmed(tilted(wave, tilt_db), valid, level_db)
         voiced = teacher.f0 > 50
         pitch = (teacher.f0 * voiced).sum(-1) / voiced.sum(-1).clamp(min=1)

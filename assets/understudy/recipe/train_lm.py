@@ -20,12 +20,14 @@ import layouts as P
 import numpy as np
 import torch
 import torch.multiprocessing as mp
+from direct import CUES
 from encode import unpack10
 from model import Understudy
 from muon import Muon
 from perform import Plan
 
 FRAME, SLOT = 1024, 600  # samples in a codec frame, in one of the teacher's 40 Hz frames
+PLAIN = D.Asked()
 SOUNDLESS = 0.15  # share of the lines that nothing was asked of which have a direction all the same
 MANY_LINES, SEAM_ROWS = (
     20,
@@ -111,6 +113,11 @@ class Lines:
 
     def asked(self, i: int) -> D.Asked:
         return self.plan.asked(self.line[i])
+
+    def then(self, i: int) -> D.Asked:
+        """The direction of a later sentence of a line."""
+        n = self.plan.then[self.line[i]]
+        return D.Asked((D.NAMES[n],) if n >= 0 else ())
 
     def words(self, rng: random.Random, i: int, held_out: bool = False) -> str:
         """What was asked for in a line, in words; "" for nothing."""
@@ -222,13 +229,13 @@ def twins(rng: random.Random, lines: Lines, s: int):
 
 def direction_twins(rng: random.Random, lines: Lines, s: int, held_out: bool = False):
     """A take under what was asked for, and under what was not: another direction or none, the other strength,
-    the stars around another word. Two examples as above, or None for a session without a fit."""
+    the stars around another word or none, another sound. Two examples as above."""
     own = lines.by_session[s]
     target = rng.choice(own)
     text, codes = lines.get(target)
     asked = lines.asked(target)
     true = false = lines.words(rng, target, held_out)
-    other = moved_star(rng, text) if rng.random() < 0.6 else None
+    other = altered(rng, text, lines.then(target)) if rng.random() < 0.6 else None
     if other is None:
         wrong = D.contrary(rng, asked)
         false = D.phrase(rng, wrong, held_out) if wrong.names or rng.random() < 0.3 else ""
@@ -251,6 +258,23 @@ def direction_twins(rng: random.Random, lines: Lines, s: int, held_out: bool = F
         ([*P.layout(each, voices_said, history_said, character), codes, P.END], [*voices, *history, target])
         for each in said
     ]
+
+
+def altered(rng: random.Random, text: str, then: D.Asked = PLAIN) -> str | None:
+    """The same words, the stars elsewhere or gone, another sound, or instead of the direction ``then`` within
+    another one or none; None for a text with nothing of it."""
+    if then.names:
+        wrong = D.contrary(rng, then)
+        words = f"[{D.phrase(rng, wrong)}] " if wrong.names else ""
+        return re.sub(r"\[[^]]*\] ", words, text, count=1)
+    if "*" in text:
+        return text.replace("*", "") if rng.random() < 0.35 else moved_star(rng, text)
+    for name, cues in CUES.items():
+        for cue in cues:
+            if f"[{cue}]" in text:
+                other = rng.choice(CUES[rng.choice([n for n in CUES if n != name])])
+                return text.replace(f"[{cue}]", f"[{other}]")
+    return None
 
 
 def moved_star(rng: random.Random, text: str) -> str | None:
