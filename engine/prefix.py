@@ -73,16 +73,13 @@ class PrefixCache:
 
     def keep(self, rows: np.ndarray, snapshot: Snapshot) -> bool:
         """Remember the state after exactly `rows`; whether there is room for it."""
-        self.drop(rows)
-        return self._snapshots.put(_key(rows), snapshot, snapshot.num_bytes)
+        key = _key(rows)
+        self._drop(key)
+        return self._snapshots.put(key, snapshot, snapshot.num_bytes)
 
     def drop(self, rows: np.ndarray) -> None:
         """Forget the state after exactly `rows`."""
-        key = _key(rows)
-        with self._lock:
-            self._snapshots.forget(key)
-            self._leaving.pop(key, None)
-            self._host.forget(key)
+        self._drop(_key(rows))
 
     def clear(self) -> int:
         """Forget every prefix, and with them what clips and lines left in them; how many there were."""
@@ -90,6 +87,12 @@ class PrefixCache:
             count = self._snapshots.clear() + len(self._leaving) + self._host.clear()
             self._leaving.clear()
             return count
+
+    def _drop(self, key: str) -> None:
+        with self._lock:
+            self._snapshots.forget(key)
+            self._leaving.pop(key, None)
+            self._host.forget(key)
 
 
 def _key(rows: np.ndarray) -> str:

@@ -123,14 +123,13 @@ def check_codes(
             f"{name} have shape {list(codes.shape)}; this model needs [{num_codebooks}, 1 or more]."
         )
     sizes = np.broadcast_to(codebook_size, num_codebooks)
-    for index, (row, size) in enumerate(zip(codes, sizes, strict=True)):
-        low, high = int(row.min()), int(row.max())
-        if low < 0 or high >= size:
-            wrong = low if low < 0 else high
-            raise RequestError(
-                f"{name} hold {wrong} in codebook {index}, whose codes are 0 to {size - 1}; "
-                "use codes that this same model made."
-            )
+    wrong = np.argwhere((codes < 0) | (codes >= sizes[:, None]))
+    if len(wrong):
+        index, frame = wrong[0]
+        raise RequestError(
+            f"{name} hold {codes[index, frame]} in codebook {index}, whose codes are 0 to "
+            f"{sizes[index] - 1}; use codes that this same model made."
+        )
     return codes.astype(np.int64)
 
 

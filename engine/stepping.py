@@ -22,7 +22,7 @@ import torch
 from engine.family import Piece, PieceEnd, PromptSize, Sound
 from engine.memory import turns_that_go
 from engine.prefix import PrefixCache, Snapshot
-from engine.take import RequestError, Status, TakeFailed
+from engine.take import RequestError, Spoken, Status, TakeFailed
 from engine.vocoder import Schedule, Vocoder
 
 PREFILL_ROWS = 512  # rows a prefill call reads; between two calls a stop is noticed
@@ -81,13 +81,10 @@ Speech = Generator[Status | Sound, None, PieceEnd]
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A piece's `prompt`, the indices of the history turns that are `gone` from it, and how the prompt will
-    begin once the next turns go: `ahead`, to its last border, or None while that is no more than the voice.
-    """
+    """A piece's `prompt`, and the indices of the history turns that are `gone` from it."""
 
     prompt: Prompt
     gone: tuple[int, ...]
-    ahead: Prompt | None
 
 
 def speak_frames(family: FrameFamily, piece: Piece) -> Speech:
@@ -106,8 +103,9 @@ def speak_frames(family: FrameFamily, piece: Piece) -> Speech:
         ):
             yield from _prefill(family.prefixes, state, fitted.prompt, piece)
             end = yield from _decode(state, vocoder, piece, family.lookahead)
-        if fitted.ahead and end.reason != "deadline":
-            yield from _read_ahead(family, fitted.ahead, piece)
+        if piece.history and end.reason != "deadline":
+            _drop_the_line_before(family.prefixes, fitted.prompt, piece)
+            yield from _read_on(family, piece, end.codes)
     finally:
         family.prefixes.settle()
     # Later pieces let go of more, for the sake of the line's own words.
@@ -140,13 +138,7 @@ def fit_history(family: FrameFamily, piece: Piece) -> Fitted:
     gone = turns_that_go(size.turns, pinned, size.room)
     if size.own + sum(size.turns) - sum(size.turns[turn] for turn in gone) > size.limit:
         gone = turns_that_go(size.turns, pinned, size.limit - size.own)
-    ahead = turns_that_go(size.turns, pinned, size.room, ahead=True)
-    more_than_voice = gone != ahead and len(ahead) < len(pinned)
-    return Fitted(
-        _without(family, piece, gone),
-        tuple(gone),
-        _to_the_last_border(_without(family, piece, ahead)) if more_than_voice else None,
-    )
+    return Fitted(_without(family, piece, gone), tuple(gone))
 
 
 def _without(family: FrameFamily, piece: Piece, gone: Sequence[int]) -> Prompt:
@@ -155,19 +147,38 @@ def _without(family: FrameFamily, piece: Piece, gone: Sequence[int]) -> Prompt:
     return family.prompt(dataclasses.replace(piece, history=kept))
 
 
-def _to_the_last_border(prompt: Prompt) -> Prompt:
-    return Prompt(prompt.rows[: prompt.borders[-1]], prompt.borders)
-
-
-def _read_ahead(family: FrameFamily, prompt: Prompt, piece: Piece) -> Generator[Status, None, None]:
-    """Read how the prompts behind the next step of forgetting will begin, a turn with every line, so that no
-    line has to read half of its history at once."""
-    last = prompt.borders[-1]
-    known = family.prefixes.longest(prompt.rows, prompt.borders)
-    if known and known.num_rows == last:
+def _read_on(family: FrameFamily, piece: Piece, codes: np.ndarray) -> Generator[Status, None, None]:
+    """Now that no sound waits for it, read what was just spoken, as a turn behind the others: the next line
+    begins with it. And read how the prompts behind the next step of forgetting will begin, a turn with every
+    line, so that no line has to read half of its history at once.
+    """
+    history = (*piece.history, Spoken(piece.text, codes))
+    after = dataclasses.replace(piece, history=history, index=piece.index + 1)
+    size, pinned = family.measure(after), [turn.pinned for turn in history]
+    gone = turns_that_go(size.turns, pinned, size.room)
+    if len(gone) == len(history):
         return
-    with closing(family.open(piece, last)) as state:
-        yield from _prefill(family.prefixes, state, prompt, piece, "speaking")
+    yield from _read_turns(family, after, gone)
+    ahead = turns_that_go(size.turns, pinned, size.room, ahead=True)
+    if gone != ahead and len(ahead) < len(history):
+        yield from _read_turns(family, dataclasses.replace(after, index=0), ahead)
+
+
+def _drop_the_line_before(prefixes: PrefixCache, prompt: Prompt, piece: Piece) -> None:
+    """A retake of this line begins where it did; where the line before it began, nothing begins any more."""
+    before = len(prompt.borders) - 2
+    if piece.index == 0 and before > 0:  # 0 is the voice
+        prefixes.drop(prompt.rows[: prompt.borders[before]])
+
+
+def _read_turns(family: FrameFamily, piece: Piece, gone: Sequence[int]) -> Generator[Status, None, None]:
+    """Read voice and history of a piece, without the turns that are gone."""
+    whole = _without(family, piece, gone)
+    last = whole.borders[-1]
+    prompt = Prompt(whole.rows[:last], whole.borders)
+    if not family.prefixes.longest(prompt.rows, (last,)):
+        with closing(family.open(piece, last)) as state:
+            yield from _prefill(family.prefixes, state, prompt, piece, "speaking")
 
 
 def _prefill(

@@ -45,7 +45,7 @@ MAX_PIECE_FRAMES = 1200
 # A snapshot of Drama 3 takes about 80 MB after 300 rows, 63 of them recurrent state, and 450 after 8,192; one
 # of a small model 1 or 2.
 PREFIX_BYTES = {"cuda": 1 << 30, "cpu": 256 << 20}
-PREFIX_HOST_BYTES = 8 << 30  # of a GPU's snapshots, if a quarter of the machine's memory is as much
+PREFIX_HOST_BYTES = 16 << 30  # of a GPU's snapshots, if a quarter of the machine's memory is as much
 NAMELESS = "Speaker"  # a described character needs some name in the layout
 
 

@@ -51,6 +51,7 @@ def _parts(
             codes = check_codes(segment.array, num_codebooks, codebook_size, segment.name)
             parts.append(np.concatenate([semantic_start + codes[:1], codes]).T)
         else:
-            ids = np.asarray(encode(segment), np.int64)
-            parts.append(np.pad(ids[:, None], ((0, 0), (0, num_codebooks))))
+            ids = encode(segment)
+            parts.append(np.zeros((len(ids), 1 + num_codebooks), np.int64))
+            parts[-1][:, 0] = ids
     return parts
