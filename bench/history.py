@@ -145,7 +145,8 @@ class Scene:
             hear = self.hear and tenth in (1, 10)
             for metric, value in self.line(number, texts[number % len(texts)], hear).items():
                 metrics[metric].append(value)
-            if number % 20 == 19:
+            if 10 * (number + 1) // lines + 1 > tenth:
+                show({f"{name} tenth {tenth}": metrics})
                 print(f"{name}: {number + 1} lines, {time.perf_counter() - began:.0f} s", flush=True)
             if time.perf_counter() - began > seconds:
                 print(f"stopped after {number + 1} lines: {seconds:.0f} s are over", flush=True)

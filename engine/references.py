@@ -123,9 +123,8 @@ def check_codes(
             f"{name} have shape {list(codes.shape)}; this model needs [{num_codebooks}, 1 or more]."
         )
     sizes = np.broadcast_to(codebook_size, num_codebooks)
-    wrong = np.argwhere((codes < 0) | (codes >= sizes[:, None]))
-    if len(wrong):
-        index, frame = wrong[0]
+    if codes.min() < 0 or (codes.max(1) >= sizes).any():
+        index, frame = np.argwhere((codes < 0) | (codes >= sizes[:, None]))[0]
         raise RequestError(
             f"{name} hold {codes[index, frame]} in codebook {index}, whose codes are 0 to "
             f"{sizes[index] - 1}; use codes that this same model made."
