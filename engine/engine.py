@@ -37,7 +37,7 @@ from engine.take import (
 )
 from prompts import text as words
 from prompts.duration import frame_cap
-from prompts.split import split
+from prompts.split import split_line
 from prompts.text import PromptError
 
 SENTENCE_GAP_S = 0.15  # silence between two pieces, none where a sentence goes on
@@ -97,7 +97,7 @@ class Engine:
     def measure(self, request: TakeRequest) -> PromptSize:
         """The rows of a request whose clips are codes, as its first piece reads them. Needs no device."""
         request = as_read(request, self.family)
-        first = split(request.text, self.family.longest_piece_s)[0].text
+        first = split_line(request.text, self.family.longest_piece_s)[0].text
         piece = _Take(self.family, request, Clock()).piece(0, first)
         return self.family.measure(dataclasses.replace(piece, history=request.history))
 
@@ -214,7 +214,7 @@ class _Take:
         self.reason = "stop"
 
     def speak(self) -> Iterator[Event]:
-        parts = split(self.request.text, self.family.longest_piece_s)
+        parts = split_line(self.request.text, self.family.longest_piece_s)
         pieces = tuple(self.piece(index, part.text) for index, part in enumerate(parts))
         if len(pieces) > 1:
             self.flag(f"split({len(pieces)})")

@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import accumulate, pairwise
 
 from prompts.duration import CUE, TOKEN, character_seconds
-from prompts.text import WHITE_SPACE, readable
+from prompts.text import WHITE_SPACE, front_cues, lasting_cues, readable
 
 
 class Rank(IntEnum):
@@ -60,6 +60,21 @@ class Piece:
 
     text: str
     begins_sentence: bool
+
+
+def split_line(text: str, most_seconds: float) -> list[Piece]:
+    """`text` as pieces, as `split` makes them of its words. A direction at its front, "[softly]", stands in
+    front of each of them; a sound, "[sighs]", in front of the first."""
+    front = front_cues(text)
+    if not front or front == text:
+        return split(text, most_seconds)
+    first, *others = split(text[len(front) :], most_seconds)
+    direction = lasting_cues(text)
+    again = f"{direction} " if direction else ""
+    return [
+        replace(first, text=front + first.text),
+        *(replace(piece, text=again + piece.text) for piece in others),
+    ]
 
 
 def split(text: str, most_seconds: float) -> list[Piece]:

@@ -31,6 +31,17 @@ SEMANTIC_PREFIX = "<|semantic:"
 STRUCTURAL = ("<|im_start|>", "<|im_end|>", "<|voice|>", "<|text|>", "<|interleave|>")
 
 CUE = re.compile(r"\[[^\[\]]*\]")
+_FRONT_CUES = re.compile(r"(?:\s*\[[^\[\]]*\])+\s*")
+# What a cue of one sound or of silence begins or ends with: it happens once; a direction lasts for a line.
+_ONCE = {
+    "laugh", "laughs", "chuckle", "chuckles", "giggle", "giggles", "sigh", "sighs", "sighing", "gasp",
+    "gasps", "gasping", "cough", "coughs", "sniff", "sniffs", "sniffles", "snort", "snorts", "scoff",
+    "scoffs", "gulp", "gulps", "yawn", "yawns", "groan", "groans", "moan", "moans", "grunt", "grunts",
+    "hum", "hums", "whistle", "whistles", "scream", "screams", "sob", "sobs", "hiccup", "hiccups",
+    "burp", "burps", "clap", "claps", "inhale", "inhales", "exhale", "exhales", "breathes", "hesitates",
+    "pauses", "um", "uh", "hm", "hmm",
+}  # fmt: skip
+_ONCE_AT_THE_END = {"pause", "breath", "throat", "beat", "silence", "sigh"}
 SPEAKER_TAG = re.compile(r"<\|speaker:(?:[0-9]|1[0-5])\|>")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A digit or an "i" before U+FE0F is shown as a picture; selectors and the keycap are marks that nobody reads.
@@ -108,6 +119,22 @@ def without_cues(text: str, keep: Container[str] = ()) -> str:
         return text
     left = " ".join(CUE.sub(lambda found: " " if found[0] in gone else found[0], text).split())
     return re.sub(r" (?=[.,;:!?…])", "", left)
+
+
+def front_cues(text: str) -> str:
+    """All that stands before the first word of `text` if there are cues: cues and white space."""
+    front = _FRONT_CUES.match(text)
+    return front[0] if front else ""
+
+
+def lasting_cues(text: str) -> str:
+    """The cues at the very front of `text` that hold for all of it, as written: "[softly]", not "[sighs]"."""
+    return " ".join(cue for cue in cues(front_cues(text)) if _lasts(cue))
+
+
+def _lasts(cue: str) -> bool:
+    words = [word.strip(".,;:!?") for word in cue[1:-1].casefold().split()]
+    return bool(words) and words[0] not in _ONCE and words[-1] not in _ONCE_AT_THE_END
 
 
 def readable(text: str) -> str:

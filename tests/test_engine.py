@@ -438,6 +438,20 @@ class TestLongLine:
         assert np.array_equal(take.done.codes, np.concatenate([end.codes for end in ends], 1))
         assert take.done.finish_reason == ends[-1].reason
 
+    @pytest.mark.parametrize(
+        ("front", "again"),
+        [("[whispering] ", "[whispering] "), ("[sighs] [softly] ", "[softly] "), ("[sighs] ", "")],
+    )
+    def test_a_direction_holds_for_every_piece_and_a_sound_for_the_first(self, tiny_family, front, again):
+        engine, pieces, _ = listening(tiny_family)
+        hear(engine, request(front + THREE, seed=9, max_frames=None))
+        first, *others = (piece.text for piece in pieces)
+        assert first.startswith(front)
+        assert others
+        assert all(text.startswith(again) and text.count("[") == again.count("[") for text in others)
+        said = "".join(text.removeprefix(again) for text in others)
+        assert first.removeprefix(front) + said == THREE
+
     def test_each_piece_hears_the_earlier_ones_as_history(self, spoken):
         _, pieces, ends = spoken
         for index, piece in enumerate(pieces):

@@ -16,6 +16,7 @@ from prompts.text import (
     check_line,
     check_transcript,
     has_something_to_say,
+    lasting_cues,
     reference_block,
     request_text_problem,
     special_problem,
@@ -139,3 +140,22 @@ def test_only_a_name_must_not_have_a_colon():
 def test_a_line_that_is_not_text_is_refused(value):
     with pytest.raises(PromptError, match=r"^The line is a .*; give it as text\.$"):
         check_line(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "lasting"),
+    [
+        ("[whispering] Come.", "[whispering]"),
+        (" [softly][sighs] Come.", "[softly]"),
+        ("[a little louder] Come.", "[a little louder]"),
+        ("[laughs] Come.", ""),
+        ("[takes a breath] Come.", ""),
+        ("[long pause] Come.", ""),
+        ("[clears throat] [angry] Come.", "[angry]"),
+        ("Come. [softly] Now.", ""),
+        ("[] Come.", ""),
+        ("Come.", ""),
+    ],
+)
+def test_directions_at_the_front_last_and_sounds_do_not(text, lasting):
+    assert lasting_cues(text) == lasting
