@@ -19,8 +19,9 @@ from engine.reading import told_unread, writes_numbers
 from engine.scene import LINE_GAP_S, Mark, SceneLine, SceneTake
 from engine.take import RequestError
 from engine.voices import ReadyVoice
-from prompts.changes import UNREAD
+from prompts.changes import UNREAD, Wording
 from prompts.copyist import LINES
+from prompts.letters import STEP as LETTERS
 from prompts.text import PromptError
 from web.casting import CLIPS, DESCRIBED, FILE, OWN, READY, Voice
 from web.rooms import Room
@@ -160,9 +161,21 @@ def _wording(room: Room, line: SceneLine, family: Family) -> dict[str, Any]:
         return {"spoken": "", "steps": str(problem)}
     if wording.text == line.text:
         return {"spoken": "", "steps": wording.note if writes_numbers(able, reading.numbers) else ""}
+    if marks := _marks(wording):
+        return {"spoken": "", "steps": marks}
     steps = sorted({each.step for each in wording.changes if each.step != UNREAD})
     told = [told_unread(family.name, wording.unread)] if wording.unread else []
     return {"spoken": wording.text, "steps": "; ".join([*([", ".join(steps)] if steps else []), *told])}
+
+
+def _marks(wording: Wording) -> str:
+    """A few words where nothing but marks have changed, as a book's apostrophes do in nearly every line: its
+    words needn't stand there twice. Empty where more has changed."""
+    if any(each.step != LETTERS or any(map(str.isalnum, each.was + each.now)) for each in wording.changes):
+        return ""
+    pairs = dict.fromkeys((each.was.strip(), each.now.strip()) for each in wording.changes)
+    told = [f"{was or 'space'} read as {now}" if now else f"{was or 'space'} left out" for was, now in pairs]
+    return ", ".join(told[:3]) + (", ..." if len(told) > 3 else "")
 
 
 def _take(room: Room, take: SceneTake) -> dict[str, Any]:

@@ -16,7 +16,7 @@ ENDS = {"length": "ended at its length limit", "deadline": "ended at its time li
 FLAGS = {
     "ran_long": "ran long",
     "split": "in {} pieces",
-    "history_dropped": "{} earlier lines left out",
+    "history_dropped": "without the {} oldest lines",
     "unread": "{} characters left out that it can't read",
 }
 

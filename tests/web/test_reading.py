@@ -56,6 +56,15 @@ def test_a_line_shows_what_is_spoken_of_it_and_what_cannot_be_read(scenes):
     assert (plain["spoken"], plain["steps"]) == ("", "")
 
 
+def test_a_line_of_which_only_marks_are_read_otherwise_stands_there_once(scenes):
+    """C-01: the curly apostrophes of a play are in nearly every line."""
+    marks, quotes, both = rows(scenes, "ANN: I can’t – I won’t.\nANN: He said “no”.\nANN: I can’t, José.")
+    assert (marks["spoken"], marks["steps"]) == ("", "’ read as ', – read as —")
+    assert quotes["spoken"] == ""
+    assert quotes["steps"].startswith("“ ")
+    assert (both["spoken"], both["steps"]) == ("I can't, Jose.", "letters")
+
+
 def test_the_switch_shows_what_the_model_needs_and_can_be_turned_off(scenes):
     rows(scenes, "ANN: I owe 20.")
     room = scenes.rooms.room(KEY)

@@ -18,7 +18,7 @@ from web.takes import entry
         (
             "stop",
             ["split(3)", "history_dropped(2)"],
-            "1.5 s · in 3 pieces · 2 earlier lines left out · seed 7",
+            "1.5 s · in 3 pieces · without the 2 oldest lines · seed 7",
         ),
     ],
 )
