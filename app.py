@@ -15,9 +15,11 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers are forks of
 from web.gpu import hire_understudy, open_house  # isort: skip - first: `spaces` must come before CUDA
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from engine.models import default_model
 from engine.take import RequestError, Sampling
+from web.entrance import Entrance
 from web.handlers import Stage
 from web.line_page import PERFORM, line_tab
 from web.player import player, player_messages
@@ -31,7 +33,14 @@ from web.shelf import Shelf
 from web.theme import STYLE, theme
 
 ASKS = (PERFORM, *SCENE_ASKS)  # the buttons that ask for sound
-LOOKS = {"theme": theme(), "css": STYLE, "footer_links": ["api"]}
+LOOKS = {
+    "theme": theme(),
+    "css": STYLE,
+    "footer_links": ["api"],
+    "app_kwargs": {"middleware": [Middleware(Entrance)]},
+    # 0.3 MB each; nothing of a visitor lies in them, so whoever comes too late for one gets another.
+    "state_session_capacity": 200,
+}
 
 
 def build(stage: Stage, why: str, scenes: SceneStage | None = None) -> gr.Blocks:

@@ -144,20 +144,27 @@ def readable(text: str) -> str:
 
 def check_line(text: str, specials: Iterable[str] = (), field: str = "The line") -> None:
     """Refuse a line that can't be performed. `field` names it in the sentence ("History turn 3")."""
-    _refuse(field, _type_problem(text) or request_text_problem(text) or special_problem(text, specials))
-    _refuse(field, _length_problem(text, LINE_CHARACTERS, "split it into several lines"))
+    check_length(text, field)
+    _refuse(field, request_text_problem(text) or special_problem(text, specials))
     if not has_something_to_say(text):
         raise PromptError(f"{field} has nothing to say, only punctuation or pictures; write some words.")
+
+
+def check_length(text: object, field: str = "The line") -> None:
+    """Refuse a line that is no text or too long. It costs nothing, so it comes before all that walks the
+    text."""
+    _refuse(field, _type_problem(text))
+    _refuse(field, _length_problem(text, LINE_CHARACTERS, "split it into several lines"))
 
 
 def check_transcript(text: str, number: int, specials: Iterable[str] = ()) -> None:
     """Refuse the transcript of reference `number` (counted from 1) unless it can be the words of a clip."""
     field = f"Transcript {number}"
     _refuse(field, _type_problem(text))
+    _refuse(field, _length_problem(text, FIELD_CHARACTERS, "shorten the clip and its words"))
     if not strip(text):
         raise PromptError(f"{field} is empty; write the words spoken in the clip.")
     _refuse(field, content_problem(text) or special_problem(text, specials))
-    _refuse(field, _length_problem(text, FIELD_CHARACTERS, "shorten the clip and its words"))
 
 
 def check_character_field(text: str, field: str, specials: Iterable[str] = ()) -> None:
@@ -171,8 +178,8 @@ def check_character_field(text: str, field: str, specials: Iterable[str] = ()) -
         raise PromptError(f"{label} has a line break; write it on one line.")
     if field == "name" and ":" in text:
         raise PromptError(f"{label} has a colon; write it without ':'.")
-    _refuse(label, request_text_problem(text) or special_problem(text, specials))
     _refuse(label, _length_problem(text, FIELD_CHARACTERS, "shorten it"))
+    _refuse(label, request_text_problem(text) or special_problem(text, specials))
 
 
 def refuse_content(text: str, field: str) -> None:

@@ -39,7 +39,7 @@ from engine.take import (
 )
 from engine.voices import ready_voices
 from prompts.duration import expected_seconds
-from prompts.text import PromptError
+from prompts.text import PromptError, check_length
 from web import gpu, player
 from web.clips import clips_with_words
 from web.queue import Gate
@@ -165,7 +165,7 @@ class Stage:
         session = session_of(request)
         try:
             character = Character(description=describe) if describe.strip() else Character()
-            wanted = TakeRequest(text, character, seed=seed_of(seed))
+            wanted = TakeRequest(self._directed(text, ""), character, seed=seed_of(seed))
         except RequestError as problem:
             raise refusal(str(problem)) from None
         take = None
@@ -245,9 +245,11 @@ class Stage:
         )
 
     def _directed(self, text: str, direction: str) -> str:
-        if not direction.strip():
-            return text
         try:
+            check_length(text)
+            check_length(direction, "The direction")
+            if not direction.strip():
+                return text
             return self.family.directed(text, direction)
         except PromptError as problem:
             raise RequestError(str(problem)) from None

@@ -30,6 +30,7 @@ from web.rooms import Room, check_part
 from web.scene_stage import SOURCE_CHARACTERS, SceneStage, pairs_of, wish_of
 
 OPTIONS = {"clean", "numbers", "glossary", "temperature", "top_p", "top_k", "from", "part"}
+OVERTAKEN = "Another call of this session took the place of this one; make one call at a time."
 SEEDS = 3  # candidates of a casting call that names none
 
 Yield = tuple[Any, ...]
@@ -125,7 +126,10 @@ class SceneCalls:
             raise refusal(str(problem)) from None
         for _ in self._messages(self.casts.auditions(room, session, wanted, voices)):
             pass
-        found = room.call.candidates
+        call = room.call
+        if call is None or call.line_id != wanted.id or len(call.candidates) != len(voices):
+            raise refusal(OVERTAKEN)
+        found = call.candidates
         gains = equal_gains([each.loudness for each in found])
         paths, facts = [], []
         for each, gain in zip(found, gains, strict=True):
@@ -205,13 +209,18 @@ class SceneCalls:
 
     @staticmethod
     def _messages(steps: Any) -> Iterator[dict[str, Any]]:
-        """The player messages of a performance; trouble is a refusal."""
+        """The player messages of a performance; trouble is a refusal, and so is an end that never came,
+        because another call of this session performs in its place."""
+        last = None
         with closing(steps):
             for message, _ in steps:
                 if message and message["kind"] == "trouble":
                     raise refusal(message["sentence"])
                 if message:
+                    last = message
                     yield message
+        if last is None or last["kind"] != "end":
+            raise refusal(OVERTAKEN)
 
     def _room(self, request: gr.Request) -> Room:
         return self.scenes.room(None, request)

@@ -168,9 +168,11 @@ FORGED = ["/etc/passwd", "../../../../etc/passwd", "file:///etc/passwd", "http:/
 def test_a_forged_file_is_no_clip_and_tells_nothing(house, path, key):
     data = {"path": "x.wav", key: path, "meta": {"_type": "gradio.FileData"}}
     call = f"{house.address}gradio_api/call/encode"
-    event = httpx.post(call, json={"data": [data]}).json()["event_id"]
-    answer = httpx.get(f"{call}/{event}", timeout=20).text
-    assert answer.startswith("event: error")
+    asked = httpx.post(call, json={"data": [data]})
+    answer = asked.text
+    if asked.status_code != 400:  # no address, so it is for the page to refuse
+        answer = httpx.get(f"{call}/{asked.json()['event_id']}", timeout=20).text
+        assert answer.startswith("event: error")
     assert "root:" not in answer
     assert path not in answer
 

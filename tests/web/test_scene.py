@@ -27,6 +27,7 @@ from web import gpu, rooms
 from web.cast_stage import CastStage
 from web.casting import FILE, Voice
 from web.rooms import Rooms
+from web.scene_calls import SceneCalls
 from web.scene_stage import SceneStage
 
 SCRIPT = "MARA: Go on.\nFINN (low): No.\n(beat)\nMARA: Stay.\nFINN: Why?"
@@ -164,6 +165,36 @@ def test_a_mistake_is_one_sentence(client, endpoint, given, named):
         streamed(client, endpoint, *given)
     assert named in str(refused.value)
     assert "Traceback" not in str(refused.value)
+
+
+OVERTAKEN = [
+    ("E-08", "retake", (1, "", "", ""), "retake"),
+    ("E-09", "perform_scene", ("", {}, "", {}), "retake"),
+    ("E-10", "casting_call", (1, []), "casting_call"),
+]
+
+
+@pytest.mark.parametrize(("case", "first", "given", "second"), OVERTAKEN)
+def test_an_overtaken_call_ends_with_one_sentence(house, case, first, given, second):
+    """E-08, E-09, E-10: a call in whose place another one of its session performs is no success."""
+    calls, request = SceneCalls(house.scenes), SimpleNamespace(session_hash=f"overtaken {case}")
+    list(calls.perform_scene("MARA: Go.\nFINN: No.", CAST, "9", {}, request))
+    room = house.scenes.room(None, request)
+    perform = house.scenes.director.heard
+    begun = []
+
+    def overtaken(*given, **named):
+        begun.append(second)
+        if len(begun) == 1:
+            room.begin()
+        return (yield from perform(*given, **named))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(house.scenes.director, "heard", overtaken)
+        if first == "perform_scene":
+            room.casts.clear()  # so that its lines are made anew
+        with pytest.raises(gr.Error, match="Another call of this session took the place of this one"):
+            list(getattr(calls, first)(*given, request))
 
 
 def test_two_sessions_take_turns_line_by_line_and_hear_only_their_own(house, monkeypatch):
