@@ -80,6 +80,10 @@ def _add_say(commands) -> None:
     say.add_argument(
         "--words", action="append", default=[], help="what is said in the clip; one for each --voice"
     )
+    say.add_argument(
+        "--ready", metavar="ID", help="a ready voice of assets/voices/voices.json, instead of clips"
+    )
+    say.add_argument("--direction", metavar="TEXT", help='how the line is said: "whispering", "colder"')
     say.add_argument("--describe", metavar="TEXT", help="a voice in words, instead of clips")
     say.add_argument("--name", help="the described character's name")
     say.add_argument("--scene", help="the described character's surroundings")

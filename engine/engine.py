@@ -37,7 +37,7 @@ from engine.take import (
 )
 from prompts import text as words
 from prompts.duration import frame_cap
-from prompts.split import split_line
+from prompts.split import split, split_line
 from prompts.text import PromptError
 
 SENTENCE_GAP_S = 0.15  # silence between two pieces, none where a sentence goes on
@@ -214,7 +214,9 @@ class _Take:
         self.reason = "stop"
 
     def speak(self) -> Iterator[Event]:
-        parts = split_line(self.request.text, self.family.longest_piece_s)
+        # The cards of older takes are performed as they were: a direction stood in front of the first piece.
+        cut = split_line if self.request.letters else split
+        parts = cut(self.request.text, self.family.longest_piece_s)
         pieces = tuple(self.piece(index, part.text) for index, part in enumerate(parts))
         if len(pieces) > 1:
             self.flag(f"split({len(pieces)})")

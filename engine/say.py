@@ -31,6 +31,8 @@ from engine.take import (
     TakeRequest,
     fresh_seed,
 )
+from engine.voices import ReadyVoice, all_voices, ready_character
+from prompts.text import PromptError
 
 FROM_CARD = (
     "text", "describe", "name", "scene", "seed", "temperature", "top_p", "top_k", "max_frames", "numbers",
@@ -56,10 +58,12 @@ def say(args: argparse.Namespace) -> None:
         Reference(read_clip(clip, tell=_tell), words)
         for clip, words in zip(args.voice, args.words, strict=True)
     )
+    ready = _ready(args.ready) if args.ready is not None else None
     engine = Engine(load_family(args.model))
+    who = Character(args.name or "", voice or None, args.describe, args.scene)
     request = TakeRequest(
-        text=args.text,
-        character=Character(args.name or "", voice or None, args.describe, args.scene),
+        text=_directed(args.text, args.direction, engine) if args.direction else args.text,
+        character=ready_character(ready, engine.family.capabilities) if ready else who,
         history=_history(engine, args.history) if args.history else (),
         sampling=sampling,
         seed=args.seed,
@@ -74,6 +78,25 @@ def say(args: argparse.Namespace) -> None:
         _check_same(before, made)
     write_take(target, pcm, engine.family.sample_rate, made)
     _report(args, engine, request, done, len(pcm), target)
+
+
+def _ready(id: str) -> ReadyVoice:
+    voices = all_voices()
+    if id not in voices:
+        raise RequestError(
+            f"There is no ready voice {id!r}; assets/voices/voices.json lists them: {', '.join(voices)}."
+        )
+    return voices[id]
+
+
+def _directed(text: str, direction: str, engine: Engine) -> str:
+    """The line with the direction in front. Raises RequestError where the family takes none."""
+    if not engine.family.capabilities.direct:
+        raise RequestError(f"{engine.family.name} can't be directed; leave --direction out.")
+    try:
+        return engine.family.directed(text, direction)
+    except PromptError as problem:
+        raise RequestError(str(problem)) from None
 
 
 def _perform(engine: Engine, request: TakeRequest) -> tuple[np.ndarray, Done, list[Encoded]]:
@@ -98,6 +121,8 @@ def _check_pairs(args: argparse.Namespace) -> None:
         raise RequestError(
             f"{len(args.voice)} --voice and {len(args.words)} --words don't pair; give each clip its words."
         )
+    if args.ready is not None and (args.voice or args.describe is not None):
+        raise RequestError("--ready is a voice by itself; leave --voice and --describe out.")
     if args.voice and args.describe is not None:
         raise RequestError(
             "A voice is cloned with --voice or made up with --describe; leave one of them out."
@@ -149,12 +174,14 @@ def _recall(args: argparse.Namespace) -> dict[str, Any]:
     for name in FROM_CARD:
         if getattr(args, name) is not None:
             raise RequestError(f"--again takes everything from the card; leave {name.replace('_', '-')} out.")
+    if args.direction:
+        raise RequestError("--again takes everything from the card; leave direction out.")
     before = read_card(args.again)
     for name in FROM_CARD:
         setattr(args, name, before.get(name))
-    if before.get("voice") and not args.voice:
+    if before.get("voice") and not args.voice and args.ready is None:
         raise RequestError(
-            f"{args.again.name} was cloned from clips; give the same --voice and --words again."
+            f"{args.again.name} was cloned from clips; give the same --voice and --words, or --ready, again."
         )
     if before.get("history") and not args.history:
         raise RequestError(f"{args.again.name} was made with earlier lines; give the same --history again.")

@@ -452,6 +452,13 @@ class TestLongLine:
         said = "".join(text.removeprefix(again) for text in others)
         assert first.removeprefix(front) + said == THREE
 
+    def test_an_older_card_is_performed_as_it_was(self, tiny_family):
+        """Its direction stood in front of the first piece only."""
+        engine, pieces, _ = listening(tiny_family)
+        hear(engine, request("[whispering] " + THREE, seed=9, max_frames=None, letters=False))
+        assert len(pieces) > 1
+        assert "".join(piece.text for piece in pieces) == "[whispering] " + THREE
+
     def test_each_piece_hears_the_earlier_ones_as_history(self, spoken):
         _, pieces, ends = spoken
         for index, piece in enumerate(pieces):

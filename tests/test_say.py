@@ -14,6 +14,7 @@ import soundfile as sf
 
 from engine.__main__ import main
 from engine.audio_files import read_card
+from engine.voices import all_voices
 from tests.processes import start
 
 
@@ -125,6 +126,26 @@ def test_history_takes_codes_from_an_npz_or_from_a_take_of_ours(say, tmp_path, d
     assert not np.array_equal(pcm(tmp_path / "wav.wav"), pcm(tmp_path / "alone.wav"))
 
 
+def test_a_direction_stands_in_front_of_the_line(say, tmp_path):
+    assert say("Go.", "--direction", "colder, slower", "--seed", "1", "--out", "a.wav") == 0
+    assert say("[colder, slower] Go.", "--seed", "1", "--out", "b.wav") == 0
+    assert read_card(tmp_path / "a.wav")["text"] == "[colder, slower] Go."
+    assert np.array_equal(pcm(tmp_path / "a.wav"), pcm(tmp_path / "b.wav"))
+
+
+def test_a_ready_voice_speaks_by_its_id_and_again(say, tmp_path):
+    ready = next(iter(all_voices().values()))
+    assert ready.clip
+    assert say("Go.", "--ready", ready.id, "--seed", "1", "--out", "a.wav") == 0
+    assert (
+        say("Go.", "--voice", str(ready.clip), "--words", ready.words, "--seed", "1", "--out", "b.wav") == 0
+    )
+    assert say("--again", "a.wav", "--ready", ready.id, "--out", "c.wav", again=True) == 0
+    a, b, c = (pcm(tmp_path / f"{name}.wav") for name in "abc")
+    assert np.array_equal(a, b)
+    assert np.array_equal(a, c)
+
+
 MISTAKES = [
     (["", "--seed", "1"], "empty"),
     (["   "], "empty"),
@@ -152,6 +173,9 @@ MISTAKES = [
     (["Go", "--out", "no/such/take.wav"], "take.wav"),
     (["Go", "--history", "no.json"], "no.json"),
     (["Go", "--unknown"], "unknown"),
+    (["Go", "--ready", "nobody"], "assets/voices/voices.json"),
+    (["Go", "--ready", "nobody", "--describe", "low"], "--ready is a voice by itself"),
+    (["Go", "--direction", "soft] [loud"], "The direction has a bracket"),
 ]
 
 
