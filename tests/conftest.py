@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,6 +47,13 @@ def tiny_family(drama3_tiny):
 @pytest.fixture(scope="module")
 def house(drama3_tiny) -> Iterator[SimpleNamespace]:
     """The whole page, served: its address, its blocks, and the handlers behind it."""
+    with served(drama3_tiny / "checkpoint") as page:
+        yield page
+
+
+@contextmanager
+def served(checkpoint: Path, **launch: object) -> Iterator[SimpleNamespace]:
+    """The page over a checkpoint; `launch` goes to Gradio's `launch`."""
     import app  # late, like all of it: only tests of the page need Gradio
     from web import gpu
     from web.cast_stage import CastStage
@@ -56,10 +64,12 @@ def house(drama3_tiny) -> Iterator[SimpleNamespace]:
     from web.shelf import Shelf
 
     shelf, rooms = Shelf(), Rooms()
-    stage = Stage(gpu.open_house(str(drama3_tiny / "checkpoint")), Gate(), shelf)
+    stage = Stage(gpu.open_house(str(checkpoint)), Gate(), shelf)
     scenes = SceneStage(stage, rooms)
     blocks = app.build(stage, "A test performs here.", scenes)
-    _, address, _ = blocks.queue().launch(prevent_thread_lock=True, quiet=True, ssr_mode=False, **app.LOOKS)
+    _, address, _ = blocks.queue().launch(
+        prevent_thread_lock=True, quiet=True, ssr_mode=False, **app.LOOKS, **launch
+    )
     yield SimpleNamespace(address=address, blocks=blocks, stage=stage, scenes=scenes, casts=CastStage(scenes))
     blocks.close(verbose=False)
     shelf.close()
