@@ -93,10 +93,8 @@ class Scene:
         self.cast = [self._character(number) for number in range(characters)]
 
     def _watch(self, prefixes: PrefixCache) -> None:
-        longest = prefixes.longest
-
         def watched(rows: np.ndarray, borders: tuple[int, ...]) -> Snapshot | None:
-            found = longest(rows, borders)
+            found = PrefixCache.longest(prefixes, rows, borders)  # not the scene's before, which watched too
             self._asked.append((found.num_rows if found else 0) < borders[max(0, len(borders) - 2)])
             return found
 

@@ -76,7 +76,7 @@ def caller_text_problem(text: str) -> str | None:
     return "is empty; fill it in" if not strip(text) else _token_problem(text)
 
 
-@lru_cache(8192)  # a long scene's earlier lines are looked at again at each of its lines
+@lru_cache(1024)  # a long scene's earlier lines are looked at again at each of its lines
 def request_text_problem(text: str) -> str | None:
     """`caller_text_problem`, and the rule of serving: one voice speaks, so only speaker 0 may be named."""
     return caller_text_problem(text) or _speaker_problem(text)
@@ -100,7 +100,7 @@ def _any_of(specials: tuple[str, ...]) -> re.Pattern:
     return re.compile("|".join(map(re.escape, named)) or r"(?!)")
 
 
-@lru_cache(8192)
+@lru_cache(1024)
 def has_something_to_say(text: str) -> bool:
     """Whether there is a letter, a digit or a mark to voice, in any script; `[sighs]` counts, emoji don't."""
     return any(unicodedata.category(character)[0] in "LNM" for character in readable(text))
