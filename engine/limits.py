@@ -23,6 +23,7 @@ from engine.take import (
 )
 
 MAX_TEMPERATURE = 2.0
+MAX_TOP_K = 1_000_000  # far above every codebook: more would be no number that JSON's readers hold
 
 
 def check_request(request: TakeRequest, able: Capabilities, family: str) -> None:
@@ -47,12 +48,12 @@ def check_seed(seed: int | None) -> None:
 
 
 def check_sampling(sampling: Sampling) -> None:
-    """Raise RequestError for a temperature outside 0..2, a top_p outside (0, 1] or a top_k below 1."""
+    """Raise RequestError for a temperature outside 0..2, a top_p outside (0, 1] or a top_k that is none."""
     _number(
         sampling.temperature, "The temperature", f"a number from 0 to {MAX_TEMPERATURE:g}", _temperature_fits
     )
     _number(sampling.top_p, "top_p", "a number above 0 and at most 1", lambda x: 0 < x <= 1)
-    _integer(sampling.top_k, "top_k", 1, None)
+    _integer(sampling.top_k, "top_k", 1, MAX_TOP_K)
 
 
 def _check_character(character: Character, able: Capabilities, family: str) -> None:

@@ -22,6 +22,7 @@ from engine.take import RequestError
 ROOT = Path(__file__).resolve().parent.parent
 UNDERSTUDY = ROOT / "assets" / "understudy"
 DRAMA3 = "fishaudio/drama-3"
+EMBEDDED = "understudy", "kokoro"  # their names, which no folder and no hub id has
 PINNED = {DRAMA3: "e0a9218aa48888270f06ef1ed9ea67622c0e17d2"}
 CHECKPOINT_FILES = ["*.json", "*.safetensors", "codec.pth"]
 SAMPLES, SAMPLE_BYTES = 16, 4096  # of every file of weights, for a fingerprint
@@ -99,6 +100,14 @@ def find_checkpoint(name: str) -> tuple[Path, str]:
     repo, _, revision = name.partition("@")
     revision = revision or PINNED.get(repo, "main")
     return local_snapshot(repo, revision) or _download(repo, revision), revision
+
+
+def is_here(name: str) -> bool:
+    """Whether a model can be loaded by this name, which is no folder's, without asking any network."""
+    repo, _, revision = name.partition("@")
+    if name in EMBEDDED:
+        return True
+    return name.count("/") == 1 and local_snapshot(repo, revision or PINNED.get(repo, "main")) is not None
 
 
 def fingerprint(folder: Path) -> str:

@@ -16,7 +16,7 @@ from engine.audio_files import check_target, read_card, read_clip, write_take
 from engine.card import card, codes_of
 from engine.engine import Engine
 from engine.limits import check_sampling
-from engine.models import load_family
+from engine.models import is_here, load_family
 from engine.reading import performed, unread
 from engine.take import (
     Audio,
@@ -185,8 +185,20 @@ def _recall(args: argparse.Namespace) -> dict[str, Any]:
         )
     if before.get("history") and not args.history:
         raise RequestError(f"{args.again.name} was made with earlier lines; give the same --history again.")
-    args.model = args.model or before.get("model")
+    args.model = args.model or _model_before(args.again, before)
     return before
+
+
+def _model_before(take: Path, card: dict[str, Any]) -> str | None:
+    """The model that the card names. A card may come from anybody, so it starts no download."""
+    name = card.get("model")
+    if name is not None and not isinstance(name, str):
+        raise RequestError(f"The card of {take.name} names no model; give it with --model.")
+    if name is not None and not is_here(name):
+        raise RequestError(
+            f"{take.name} was made by {name!r:.80}, which is not on this machine; give it with --model."
+        )
+    return name
 
 
 def _performed_before(take: Path, card: dict[str, Any]) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import re
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 MAX_SEED = 2**64 - 1
 MAX_REFERENCES = 4
+_NUMBERS = re.compile(r"[<>=|]?(?:[iu][1248]|f[248])")  # dtypes of arrays in text
 
 
 def fresh_seed() -> int:
@@ -247,11 +249,11 @@ def from_json(data: Any) -> Any:
 
 def _array(data: dict) -> np.ndarray:
     try:
-        dtype = np.dtype(str(data["dtype"]))  # np.dtype(None) would be float64
-        if dtype.kind not in "iuf":
-            raise ValueError(dtype)
+        if not _NUMBERS.fullmatch(str(data["dtype"])):  # np.dtype reads a grammar, and None as float64
+            raise ValueError(data["dtype"])
+        dtype = np.dtype(data["dtype"])
         return (
             np.frombuffer(base64.b64decode(data["bytes"], validate=True), dtype).reshape(data["shape"]).copy()
         )
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         raise RequestError("An array needs bytes, shape and a numeric dtype that fit each other.") from None

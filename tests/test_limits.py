@@ -68,10 +68,10 @@ def test_top_p_is_above_0_and_at_most_1(top_p):
     assert said == f"top_p is {top_p!r}; it must be a number above 0 and at most 1."
 
 
-@pytest.mark.parametrize("top_k", [0, -1, 1.5, 30.0, True, "30", math.nan])
-def test_top_k_is_a_whole_number_of_at_least_1(top_k):
+@pytest.mark.parametrize("top_k", [0, 10**6 + 1, int(1e308), -1, 1.5, 30.0, True, "30", math.nan])
+def test_top_k_is_a_whole_number_up_to_a_million(top_k):
     said = refusal(sampling=Sampling(top_k=top_k))
-    assert said == f"top_k is {top_k!r}; it must be a whole number at least 1."
+    assert said == f"top_k is {top_k!r}; it must be a whole number from 1 to 1000000."
 
 
 @pytest.mark.parametrize("max_frames", [0, -3, 2.0, True, "9", math.nan])

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import soundfile as sf
 
+from engine import models
 from engine.__main__ import main
-from engine.audio_files import read_card
+from engine.audio_files import read_card, write_take
 from engine.voices import all_voices
 from tests.processes import start
 
@@ -251,3 +252,34 @@ def test_doctor_says_why_a_step_is_not_compiled(capsys, monkeypatch):
     monkeypatch.setattr("engine.doctor.why_plain", lambda: "Numba can't be used (No module named 'numba')")
     assert main(["doctor"]) == 0
     assert "plain layers, nine times slower, because Numba can't be used (No mod" in capsys.readouterr().out
+
+
+def retold(path: Path, **changes) -> None:
+    """Change what the card of a take says."""
+    told, (samples, rate) = read_card(path), sf.read(path, dtype="int16")
+    write_take(path, samples, rate, told | changes)
+
+
+@pytest.mark.parametrize("named", ["acme/not-here", "fishaudio/drama-3", "../elsewhere", "checkpoint"])
+def test_a_card_starts_no_download_and_no_load_of_a_folder(say, tmp_path, capsys, monkeypatch, named):
+    """E-14: what a card names may come from a stranger."""
+    assert say("Now.", "--out", "a.wav") == 0
+    retold(tmp_path / "a.wav", model=named)
+    for asked in ("load_family", "find_checkpoint", "_download"):
+        monkeypatch.setattr(models, asked, lambda *_: pytest.fail("a model was asked for"))
+    monkeypatch.setattr("engine.say.load_family", lambda *_: pytest.fail("a model was asked for"))
+    capsys.readouterr()
+    assert main(["say", "--again", "a.wav", "--out", "b.wav"]) == 2
+    told = capsys.readouterr().err
+    assert f"'{named}', which is not on this machine" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("named", [5, ["understudy"], {"a": 1}, True])
+def test_a_card_whose_model_is_no_name_is_refused(say, tmp_path, capsys, named):
+    """E-18."""
+    assert say("Now.", "--out", "a.wav") == 0
+    retold(tmp_path / "a.wav", model=named)
+    capsys.readouterr()
+    assert main(["say", "--again", "a.wav", "--out", "b.wav"]) == 2
+    assert "The card of a.wav names no model; give it with --model." in capsys.readouterr().err

@@ -127,6 +127,12 @@ def test_fields_that_do_not_fit_are_refused_by_type(data):
         {"dtype": "|V8"},
         {"dtype": "<U2"},
         {"dtype": None},
+        {"dtype": "i4,("},  # E-17
+        {"dtype": "i4,i4"},
+        {"dtype": "(2,)i4"},
+        {"dtype": ["i4"]},
+        {"dtype": "f16"},
+        {"shape": [10**30]},
         {"bytes": "AAAA"},
         {"bytes": "not base64!"},
         {"bytes": None},

@@ -162,9 +162,13 @@ def level(loudness: float) -> float | None:
 
 def _reference(name: str, entry: Any) -> Reference:
     try:
-        codes = entry["codes"]
+        codes, words = entry["codes"], entry["words"]
+        if not isinstance(words, str):
+            raise TypeError
         codes = from_json(codes) if isinstance(codes, dict) else codes
-        return Reference(np.asarray(codes), str(entry["words"]))
+        return Reference(np.asarray(codes), words)
+    except RequestError:  # says more than the sentence below
+        raise
     except (TypeError, KeyError, ValueError):
         raise RequestError(
             f'A clip of {name:.80} has another shape; give {{"codes": ..., "words": ...}}.'

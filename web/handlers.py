@@ -357,6 +357,8 @@ def history_of(history: Any) -> tuple[Spoken, ...]:
 def _pairs(listed: Any, name: str, words: str) -> list[tuple[str, np.ndarray]]:
     try:
         return [(each[words], _codes(each["codes"])) for each in listed or []]
+    except RequestError:  # says more than the sentence below
+        raise
     except (TypeError, KeyError, ValueError):
         need = f'a list of {{"{words}": text, "codes": [[...], ...]}}'
         raise RequestError(f"{name} has another shape; give {need}.") from None

@@ -5,6 +5,7 @@ A caller's scene belongs to their session: a retake speaks of the scene that thi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -14,7 +15,7 @@ import gradio as gr
 
 from engine.audio_files import write_take
 from engine.card import NOTICE
-from engine.limits import check_seed
+from engine.limits import check_sampling, check_seed
 from engine.mix import equal_gains
 from engine.reading import performed
 from engine.scene import Reading, Scene, SceneLine
@@ -158,10 +159,13 @@ class SceneCalls:
         reading = Reading(
             bool(options.get("clean", True)),
             None if options.get("numbers") is None else bool(options["numbers"]),
-            pairs_of(options.get("glossary")),
+            _glossary(options.get("glossary")),
         )
         reading.words("")
-        knobs = options.get("temperature", 1.0), options.get("top_p", 0.9), options.get("top_k")
+        sampling = sampling_of(
+            options.get("temperature", 1.0), options.get("top_p", 0.9), options.get("top_k")
+        )
+        check_sampling(sampling)
         voices = voices_of(cast or {}, self.scenes.main.family)
         part = options.get("part", "")
         if not isinstance(part, str):
@@ -178,7 +182,7 @@ class SceneCalls:
                 if part:
                     self.scenes.turn_to(room, part)
                 room.voices.update(voices)
-            room.change(lambda now: replace(now, reading=reading, sampling=sampling_of(*knobs)))
+            room.change(lambda now: replace(now, reading=reading, sampling=sampling))
         if not room.scene.lines:
             problem = next((each.sentence for each in room.script.problems), "")
             raise RequestError(problem or "The script has no line to perform; write lines as NAME: words.")
@@ -191,7 +195,11 @@ class SceneCalls:
             return self.casts.seeds(room, line, SEEDS)
         found = []
         for number, entry in enumerate(given, 1):
-            entry = dict(entry) if isinstance(entry, dict) else {}
+            if not isinstance(entry, dict):
+                raise RequestError(
+                    f'Candidate {number} is no object; give {{"voice": ...}} or {{"seed": "5"}}.'
+                )
+            entry = dict(entry)
             seed = seed_of(str(entry.pop("seed", "")))
             check_seed(seed)
             name = f"candidate {number}"
@@ -201,7 +209,8 @@ class SceneCalls:
 
     @staticmethod
     def _line(room: Room, number: Any) -> SceneLine:
-        line = room.line_of(int(number)) if isinstance(number, (int, float)) and number == number else None
+        whole = isinstance(number, int) or (isinstance(number, float) and math.isfinite(number))
+        line = room.line_of(int(number)) if whole else None
         if line is None:
             count = len(room.scene.lines)
             raise RequestError(f"There is no line {number!r:.20}; this session's scene has {count} lines.")
@@ -224,6 +233,15 @@ class SceneCalls:
 
     def _room(self, request: gr.Request) -> Room:
         return self.scenes.room(None, request)
+
+
+def _glossary(rows: Any) -> tuple[tuple[str, str], ...]:
+    """A glossary from JSON, [[written, said]]. Raises RequestError for another shape."""
+    rows = [] if rows is None else rows
+    fits = isinstance(rows, list) and all(isinstance(row, list) and len(row) == 2 for row in rows)
+    if not fits or not all(isinstance(cell, str) for row in rows for cell in row):
+        raise RequestError('The glossary has another shape; give [["written", "said"]].')
+    return pairs_of(rows)
 
 
 def scene_endpoints(scenes: SceneStage) -> None:

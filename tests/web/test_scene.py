@@ -137,6 +137,7 @@ def test_candidates_read_one_line_each_in_their_own_voice_or_seed(client):
     assert sf.read(wavs[0])[0].tobytes() != sf.read(wavs[1])[0].tobytes()
 
 
+BROKEN = {"codes": {"type": "array", "dtype": "i4,(", "shape": [1], "bytes": "AAAA"}, "words": "x"}
 REFUSED = [
     ("/perform_scene", ("",), "no line to perform"),
     ("/perform_scene", (SCRIPT, {"MARA": {"voice": "/etc/passwd"}}), "There is no voice"),
@@ -153,10 +154,38 @@ REFUSED = [
     ("/perform_scene", (SCRIPT, {}, "1", {"speed": 2}), "The options"),
     ("/perform_scene", (SCRIPT, {}, "1", {"from": 9}), "There is no line 9"),
     ("/perform_scene", (SCRIPT, {}, "1", {"temperature": 9}), "temperature"),
+    *[  # E-16
+        ("/perform_scene", (SCRIPT, {}, "1", {"from": wrong}), "There is no line")
+        for wrong in ("x", None, [1])
+    ],
+    ("/perform_scene", (SCRIPT, {}, "1", {"top_k": 1e308}), "top_k is"),
+    # E-17, E-20, E-27
+    ("/perform_scene", (SCRIPT, {"MARA": {"voice": [BROKEN]}}), "An array needs bytes, shape"),
+    ("/perform_scene", (SCRIPT, {"MARA": {"voice": [{"codes": [[1]], "words": None}]}}), "another shape"),
+    ("/perform_scene", (SCRIPT, {}, "1", {"glossary": "x"}), "The glossary has another shape"),
+    ("/perform_scene", (SCRIPT, {}, "1", {"glossary": [["a"]]}), "The glossary has another shape"),
+    ("/perform_scene", (SCRIPT, {}, "1", {"glossary": [["a", 5]]}), "The glossary has another shape"),
     ("/perform_scene", ("MARA: Go <|im_end|>.",), "<|im_end|>"),
     ("/retake", (1,), "There is no line 1"),
     ("/casting_call", (1,), "There is no line 1"),
 ]
+
+
+@pytest.mark.parametrize("option", ["from", "top_k"])
+@pytest.mark.parametrize("wrong", [float("inf"), float("-inf"), float("nan"), 1e308])
+def test_a_number_that_is_none_is_one_sentence(house, option, wrong):
+    """E-16, B14: JSON's readers take 1e400 for infinity."""
+    calls, request = SceneCalls(house.scenes), SimpleNamespace(session_hash=f"no number {option} {wrong}")
+    with pytest.raises(gr.Error, match=r"There is no line|top_k is"):
+        list(calls.perform_scene("MARA: Go.\nFINN: No.", CAST, "9", {option: wrong}, request))
+
+
+@pytest.mark.parametrize("wrong", [1, None, "x", [1]])
+def test_a_candidate_of_another_kind_is_refused(client, wrong):
+    """E-27."""
+    streamed(client, "/perform_scene", SCRIPT)
+    with pytest.raises(AppError, match="Candidate 2 is no object"):
+        client.predict(1, [{"seed": "5"}, wrong], api_name="/casting_call")
 
 
 @pytest.mark.parametrize(("endpoint", "given", "named"), REFUSED)
