@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import sys
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers are forks of this process
@@ -118,4 +119,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM removes temporary folders too
     main()

@@ -1,8 +1,7 @@
 """The console: `python -m engine say | perform | card | doctor | verify`.
 
-Exit codes: 0 done, 1 our fault, 2 the caller's (one sentence on stderr), 130 interrupted. Logs go to stderr;
-with
---json stdout holds one line of JSON and nothing else.
+Exit codes: 0 done, 1 our fault, 2 the caller's (one sentence on stderr), 130 interrupted or told to end. Logs
+go to stderr; with --json stdout holds one line of JSON and nothing else.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -178,4 +178,5 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM leaves nothing behind either
     sys.exit(main())

@@ -206,7 +206,9 @@ def test_a_take_that_fails_ends_the_scene_and_names_its_line(perform, tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-def test_an_interrupted_scene_leaves_no_folder_and_exits_130(perform, drama3_tiny, tmp_path):
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_scene_leaves_no_folder_and_exits_130(perform, drama3_tiny, tmp_path, asked):
+    """E-22."""
     (tmp_path / "script.txt").write_text("MARA: Hello there.\n" * 400)
     words = [sys.executable, "-m", "engine", "perform", str(tmp_path / "script.txt"), "--seed", "1"]
     words += ["--cast", str(tmp_path / "cast.json"), "--out", str(tmp_path / "out")]
@@ -216,7 +218,7 @@ def test_an_interrupted_scene_leaves_no_folder_and_exits_130(perform, drama3_tin
         if row.startswith("Line 2"):
             break
     assert [path.name.startswith(".perform-") for path in (tmp_path / "out").iterdir()] == [True]
-    process.send_signal(signal.SIGINT)
+    process.send_signal(asked)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import tempfile
 import threading
 import time
 from collections import OrderedDict
@@ -25,6 +24,7 @@ from prompts.copyist import LINES
 from prompts.parts import find_part, named, only
 from prompts.script import Part, Script, parse
 from web.casting import Call, Voice
+from web.folders import TemporaryFolder
 
 ROOMS = 100
 KEPT_S = 6 * 3600.0  # after the last visit
@@ -226,7 +226,8 @@ class Rooms:
     """Every visitor's room by its key. Lives as long as the page is served."""
 
     def __init__(self) -> None:
-        self._root = Path(tempfile.mkdtemp(prefix="tableread-rooms-"))
+        self._folder = TemporaryFolder("rooms")
+        self._root = self._folder.path
         self._rooms: OrderedDict[str, Room] = OrderedDict()
         self._lock = threading.Lock()
         self._made = 0
@@ -256,7 +257,7 @@ class Rooms:
 
     def close(self) -> None:
         """Remove every file."""
-        shutil.rmtree(self._root, ignore_errors=True)
+        self._folder.close()
 
     def _touch(self, key: str) -> Room:
         self._rooms.move_to_end(key)

@@ -7,7 +7,6 @@ make room, so that a long evening fills no disk.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 import time
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from engine.audio_files import write_take
+from web.folders import TemporaryFolder
 
 TAKES_PER_SESSION = 20
 SESSIONS = 200
@@ -39,7 +39,8 @@ class Shelf:
     """Keeps takes by session, newest first. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._root = Path(tempfile.mkdtemp(prefix="tableread-"))
+        self._folder = TemporaryFolder("takes")
+        self._root = self._folder.path
         self._takes: OrderedDict[Hashable, list[Take]] = OrderedDict()  # the longest unvisited first
         self._visited: dict[Hashable, float] = {}
         self._lock = threading.Lock()
@@ -78,7 +79,7 @@ class Shelf:
 
     def close(self) -> None:
         """Remove every file."""
-        shutil.rmtree(self._root, ignore_errors=True)
+        self._folder.close()
 
     def _visit(self, session: Hashable) -> None:
         self._takes.move_to_end(session)
