@@ -23,7 +23,7 @@ from engine.take import (
 )
 
 MAX_TEMPERATURE = 2.0
-MAX_TOP_K = 1_000_000  # far above every codebook: more would be no number that JSON's readers hold
+MAX_TOP_K = 1_000_000  # far above every codebook, and small enough for every tensor and every reader of JSON
 
 
 def check_request(request: TakeRequest, able: Capabilities, family: str) -> None:
@@ -48,7 +48,8 @@ def check_seed(seed: int | None) -> None:
 
 
 def check_sampling(sampling: Sampling) -> None:
-    """Raise RequestError for a temperature outside 0..2, a top_p outside (0, 1] or a top_k that is none."""
+    """Raise RequestError for a temperature outside 0..2, a top_p outside (0, 1] or a top_k outside
+    1..1,000,000."""
     _number(
         sampling.temperature, "The temperature", f"a number from 0 to {MAX_TEMPERATURE:g}", _temperature_fits
     )

@@ -22,7 +22,7 @@ from engine.take import RequestError
 ROOT = Path(__file__).resolve().parent.parent
 UNDERSTUDY = ROOT / "assets" / "understudy"
 DRAMA3 = "fishaudio/drama-3"
-EMBEDDED = "understudy", "kokoro"  # their names, which no folder and no hub id has
+OWN = "understudy", "kokoro"  # models that are called by a name of ours, no folder and no hub id
 PINNED = {DRAMA3: "e0a9218aa48888270f06ef1ed9ea67622c0e17d2"}
 CHECKPOINT_FILES = ["*.json", "*.safetensors", "codec.pth"]
 SAMPLES, SAMPLE_BYTES = 16, 4096  # of every file of weights, for a fingerprint
@@ -97,17 +97,19 @@ def find_checkpoint(name: str) -> tuple[Path, str]:
         return path.resolve(), fingerprint(path)
     if name.count("/") != 1 or name.startswith((".", "/", "~")) or "\\" in name:
         raise RequestError(f"{name} is no folder, hub id or known model; see `python -m engine doctor`.")
-    repo, _, revision = name.partition("@")
-    revision = revision or PINNED.get(repo, "main")
+    repo, revision = _of_hub(name)
     return local_snapshot(repo, revision) or _download(repo, revision), revision
 
 
 def is_here(name: str) -> bool:
     """Whether a model can be loaded by this name, which is no folder's, without asking any network."""
+    return name in OWN or (name.count("/") == 1 and local_snapshot(*_of_hub(name)) is not None)
+
+
+def _of_hub(name: str) -> tuple[str, str]:
+    """(repository, revision) of a hub id, which may say its revision behind an @."""
     repo, _, revision = name.partition("@")
-    if name in EMBEDDED:
-        return True
-    return name.count("/") == 1 and local_snapshot(repo, revision or PINNED.get(repo, "main")) is not None
+    return repo, revision or PINNED.get(repo, "main")
 
 
 def fingerprint(folder: Path) -> str:

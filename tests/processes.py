@@ -1,8 +1,9 @@
-"""Programs that a test starts, and may interrupt."""
+"""Programs that a test starts, and may interrupt; ports for servers."""
 
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -15,3 +16,10 @@ def start(words: list[str]) -> subprocess.Popen:
     where the tests were started by a shell that ignores SIGINT, which children inherit."""
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import gradio as gr
 import numpy as np
 import pytest
 
+from tests.processes import free_port
 from web.player import player
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -101,9 +101,7 @@ def stage() -> Iterator[Stage]:
         perform.click(stage.play, None, component, show_progress="hidden", api_name="play")
         stop.click(None, None, None, js="() => { window.tableread.stop(); }")
         component.started(keep_started, None, heard, show_progress="hidden")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     demo.queue(default_concurrency_limit=8)
     demo.launch(
         server_name="127.0.0.1", server_port=port, prevent_thread_lock=True, quiet=True, ssr_mode=False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.processes import start
+from tests.processes import free_port, start
 from web.folders import YOUNG_S, TemporaryFolder, remove_left_behind
 from web.rooms import Rooms
 from web.shelf import Shelf
@@ -80,9 +79,7 @@ def test_only_old_folders_of_ours_that_nobody_holds_are_removed(temporary):
 
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
 def test_a_page_that_is_asked_to_end_leaves_no_folder(drama3_tiny, temporary, monkeypatch, asked):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     monkeypatch.setenv("GRADIO_SERVER_PORT", str(port))
     monkeypatch.setenv("TABLEREAD_MODEL", str(drama3_tiny / "checkpoint"))
     process = start([sys.executable, "app.py"])
